@@ -1,1 +1,1 @@
-"""New ops: drafts, add-op, folders of one's own ops."""
+"""New ops: drafts, add-op, users' own folders of ops."""

@@ -1,8 +1,8 @@
-"""``opdb add-op``: from a name to a proven op.
+"""``opdb add-op``: from a name to a tested op.
 
-Draft the spec from the bundled facts and the torch operators' schemas, check it, write it, regenerate, compile, run
+Drafts the spec from the bundled facts and the torch operators' schemas, checks it, writes it, regenerates, compiles, and runs
 the op's conformance and calls of the operators.  A spec that cannot be read leaves nothing behind; one in which a
-person must still say what an argument means is written, and nothing is made of it before they have.
+person must still say what an argument means is written, but nothing is generated from it until then.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ BUILD_SECONDS = 600
 
 @dataclass(frozen=True)
 class Draft:
-    """A spec that has not been written: its text and where it will stand.  ``kept`` is its file in specs/drafts.
+    """An unwritten spec: its text and its future path.  ``kept`` is its file in specs/drafts.
 
-    ``families``: the files of specs/torch that change with it: the mappings of QNN's own ops stand there.
+    ``families``: the files of specs/torch that change with it, which hold the mappings of QNN's own ops.
     """
 
     op: str
@@ -39,7 +39,7 @@ class Draft:
     text: str
     kept: Path | None = None
     families: tuple[tuple[Path, str], ...] = ()
-    mapped: tuple[str, ...] = ()  # the targets that have a candidate in `families`
+    mapped: tuple[str, ...] = ()  # the targets with a candidate in `families`
 
     @property
     def texts(self) -> tuple[tuple[Path, str], ...]:
@@ -48,7 +48,7 @@ class Draft:
 
     @property
     def new(self) -> list[Path]:
-        """The files that are not as they would be written."""
+        """The files that do not exist yet or would change."""
         return [p for p, text in self.texts if not p.exists() or p.read_text(encoding="utf-8") != text]
 
 
@@ -62,11 +62,11 @@ def draft(
     xml: Path | None = None,
     library: str | None = None,
 ) -> Draft:
-    """The draft of ``op``: the one kept in specs/drafts, which may be the next version of a spec, else a new one.
+    """The draft of ``op``: the one kept in specs/drafts, which may be the next version of a spec, or else a new one.
 
-    Targets, a similar op, a package or ``xml`` (an OpDef collection) ask for a new one; where the spec is there,
-    targets alone are added to it.  ``library``: the file or module that defines the targets that are not ATen's.
-    Raises OpdbError: no facts about the op, an unknown target, the spec exists.
+    Targets, a similar op, a package, or ``xml`` (an OpDef collection) request a new one; if the spec exists,
+    targets alone are added to it.  ``library``: the file or module that defines the targets outside ATen.
+    Raises OpdbError: there are no facts about the op, a target is unknown, or the spec exists.
     """
     from opdb.author.importers.draft import draft as write
 
@@ -103,9 +103,9 @@ def draft(
 
 
 def signatures_of(targets: Sequence[str], library: str | None) -> dict[str, str]:
-    """What PyTorch prints for operators that are not ATen's, after ``library`` was loaded.
+    """Operator -> its schema as printed by PyTorch, for operators outside ATen, after loading ``library``.
 
-    Raises OpdbError: PyTorch knows no such operator; MissingExtra without PyTorch.
+    Raises OpdbError if PyTorch does not know an operator; MissingExtra without PyTorch.
     """
     if not targets:
         return {}
@@ -117,14 +117,14 @@ def signatures_of(targets: Sequence[str], library: str | None) -> dict[str, str]
 
 
 def _families(catalog: Catalog) -> dict[str, str]:
-    """Target -> the family that has its candidates."""
+    """Target -> the family with its candidates."""
     return {target: c.family for c in catalog.candidates for target in c.torch}
 
 
 def _with_targets(new: Draft, specs: Path, targets: Sequence[str], signatures: Mapping[str, str]) -> Draft:
-    """``new`` with an entry for each target that it has none for, as far as names and schema settle it.
+    """Adds an entry to ``new`` for each target without one, as far as names and schema determine it.
 
-    A target of QNN's op, and one that has candidates in a family, gets one more there, as the last one.
+    For a QNN op's target, and for one with candidates in a family, it becomes the last candidate there.
     """
     from opdb.author.importers.torch_targets import draft_mapping, with_mapping
     from opdb.spec.compiler import compile_op
@@ -148,7 +148,7 @@ def _with_targets(new: Draft, specs: Path, targets: Sequence[str], signatures: M
 
 
 def _in_family(new: Draft, specs: Path, families: Mapping[str, str], made: MappingDraft) -> Draft:
-    """``new`` with a candidate in the family of its target, which may be a new file."""
+    """``new`` with a candidate in its target's family, which may be a new file."""
     from opdb.author.importers.torch_targets import new_family, with_candidate
     from opdb.spec.family import FamilyDef
     from opdb.spec.files import load, parse_document
@@ -165,7 +165,7 @@ def _in_family(new: Draft, specs: Path, families: Mapping[str, str], made: Mappi
 
 
 def _in_families(new: Draft, specs: Path) -> Draft:
-    """``new`` with the mappings of a draft of QNN's op in families."""
+    """Moves the mappings in a draft of a QNN op into families."""
     from opdb.author.importers.torch_targets import MappingDraft
     from opdb.spec.files import load, parse_document
 
@@ -184,7 +184,7 @@ def _in_families(new: Draft, specs: Path) -> Draft:
 
 
 def _mapped(catalog: Catalog, op: str) -> set[str]:
-    """The targets that families map to ``op`` already; its spec may be missing."""
+    """The targets that families already map to ``op``, whose spec may be missing."""
     return {target for c in catalog.candidates if c.op == op for target in c.torch}
 
 
@@ -212,7 +212,7 @@ def _like(name: str | None, specs: Path, op: str) -> OpDef | None:
 
 
 def changes(new: Draft) -> str:
-    """What the draft changes in the files that are there, as unified diffs, after a new spec; "" where nothing else is new."""
+    """A new spec and the diffs of existing files that the draft changes; "" for a new spec alone."""
     if not new.path.exists() and not new.families:
         return ""
     lines: list[str] = [] if new.path.exists() else [new.text]
@@ -224,7 +224,7 @@ def changes(new: Draft) -> str:
 
 
 def write(new: Draft, specs: Path) -> None:
-    """Writes the draft into the specs.  Raises SpecError if they cannot be read with it; then nothing has changed."""
+    """Writes the draft into the specs.  Raises SpecError if they cannot be read with it, and restores the files."""
     before = {path: path.read_bytes() if path.exists() else None for path, _ in new.texts}
     for path, text in new.texts:
         path.parent.mkdir(exist_ok=True)
@@ -243,16 +243,16 @@ def write(new: Draft, specs: Path) -> None:
 
 
 def unmapped(op: str, specs: Path) -> list[str]:
-    """What the spec's mappings leave open, as ``FILE:LINE:COLUMN: what and its cure``."""
+    """Open points of the spec's mappings, as ``FILE:LINE:COLUMN: problem and its cure``."""
     from opdb.judge.lint import open_mappings
 
     return [str(p) for p in open_mappings(specs, op)]
 
 
 def make_package(op: str, catalog: Catalog, root: Path) -> Path | None:
-    """The op package of an op that is not QNN's own, written below build/ and compiled; None for QNN's own.
+    """Writes and compiles the op package of an op outside QNN, below build/; None for QNN's own.
 
-    Raises OpdbError where it cannot be built, above all for an op without a kernel.
+    Raises OpdbError if it cannot be built, e.g. for an op without a kernel.
     """
     from opdb.codegen.constants import PACKAGE
     from opdb.codegen.packages import of_catalog
@@ -282,12 +282,12 @@ def build(root: Path) -> None:
 
 
 def prove(op: str, root: Path, arguments: Sequence[str] = ()) -> int:
-    """Runs the op's conformance in a new process, which loads the code just built; its exit status."""
+    """Runs the op's conformance in a new process, which loads the new code; returns its exit status."""
     return _again(root, "conformance", "run", "--op", op, *arguments)
 
 
 def prove_calls(op: str, root: Path, arguments: Sequence[str] = ()) -> int:
-    """Runs calls of the torch operators that the op maps, likewise."""
+    """Runs calls of the torch operators that map to the op, in a new process; returns its exit status."""
     return _again(root, "conformance", "torch", op, *arguments)
 
 

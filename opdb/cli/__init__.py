@@ -41,10 +41,10 @@ def _options(
         False, "--version", help="Print opdb's version and exit.", is_eager=True, callback=_print_version
     ),
 ) -> None:
-    """``--version`` is the only option without a command."""
+    """Declares ``--version``, the only option without a command."""
 
 
-#: The modules of commands in the order of the help, and the names that each adds; plug-ins add theirs between.
+#: The modules of commands in the order of the help, and the names that each adds; plug-ins insert theirs.
 _COMMANDS = {
     "database": ("init", "sync", "lint", "db"),
     "add_op": ("add-op",),
@@ -70,7 +70,7 @@ _COMMANDS = {
 
 
 def _modules() -> list[Commands]:
-    """All modules of commands, those of plug-ins where they say; what adds to a group comes after the group."""
+    """All modules of commands, with plug-ins' at their chosen places; a module that extends a group comes after the group."""
     ordered = [Commands(f"opdb.cli.{module}", names) for module, names in _COMMANDS.items()]
     for added in commands():
         before = added.after or added.names[0]
@@ -80,14 +80,14 @@ def _modules() -> list[Commands]:
 
 
 def _register(command: str = "") -> None:
-    """Adds the commands of every module; of the modules of ``command`` alone if it is the name of one."""
+    """Adds the commands of every module, or only of the modules with ``command`` if there are any."""
     modules = _modules()
     for module in [m for m in modules if command in m.names] or modules:
         import_module(module.module).add_to(app)
 
 
 def run() -> None:
-    """The entry point ``opdb``: ``main`` in a process of its own.
+    """The entry point ``opdb``: runs ``main`` and exits the process.
 
     Once PyTorch is imported, Python takes a second to shut down, so the process exits directly after its exit handlers.
     """
@@ -104,8 +104,8 @@ def run() -> None:
 
 
 def main() -> None:
-    """The command that ``sys.argv`` has; raises SystemExit."""
-    # Models live until the end: collecting every 700 objects takes a fifth of the time.
+    """Runs the command in ``sys.argv``; raises SystemExit."""
+    # Models live until the end: garbage collection every 700 objects would take a fifth of the time.
     gc.set_threshold(150_000)
     _register(sys.argv[1] if len(sys.argv) > 1 else "")
     try:

@@ -35,7 +35,7 @@ def add_to(app: typer.Typer) -> None:
 
 @dataclass(frozen=True)
 class AddOpOptions:
-    """Everything but the name of the op, in the order of the help."""
+    """All options, in the order of the help."""
 
     torch: Torch = None
     like: Annotated[
@@ -78,7 +78,7 @@ class AddOpOptions:
     database: DatabaseOptions = DatabaseOptions()
 
     def check(self) -> None:
-        """Refuses options that do not go with --to, or without it."""
+        """Raises OpdbError for options that do not go with --to, or only with it."""
         if self.to is not None:
             database = {"--db": self.database.db, "--specs": self.database.specs}
             not_here = {"--torch": self.torch, "--torch-library": self.library, **database}
@@ -150,7 +150,7 @@ def _add_op(name: str, options: AddOpOptions) -> None:
 
 
 def _refuse(options: Mapping[str, object], why: str) -> None:
-    """Raises OpdbError for the first option that was given."""
+    """Raises OpdbError for the first option that is given."""
     from opdb.core.errors import OpdbError
 
     for option, value in options.items():
@@ -173,7 +173,7 @@ def _write(new: object, folder: Path, shown: str, yes: bool) -> None:
 def _make_and_prove(
     name: str, folder: Path, root: Path, database: DatabaseOptions, library: str | None
 ) -> bool:
-    """Whether all that was asked is as the spec and PyTorch say."""
+    """True if the generated op agrees with the spec and PyTorch."""
     from opdb.author import add_op as authoring
     from opdb.cli.generate import MEMORY
     from opdb.codegen import writer

@@ -34,14 +34,14 @@ def add_to(app: typer.Typer) -> None:
 
 @dataclass(frozen=True)
 class CheckTargetOptions(TargetOptions):
-    """Where the model is to run."""
+    """The target of the model."""
 
     backend: Annotated[str, typer.Option("--backend", metavar="NAME", help="QNN backend.")] = DEFAULT
 
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """Everything but the model, in the order of the help."""
+    """All options, in the order of the help."""
 
     target: CheckTargetOptions = CheckTargetOptions()
     model: ModelFileOptions = ModelFileOptions()
@@ -91,7 +91,7 @@ class CheckOptions:
     json: Json = False
 
     def gates(self) -> list[Gate]:
-        """The conditions of --fail-on, which take the place of what else decides the exit code."""
+        """The conditions of --fail-on, which replace the usual rules for the exit code."""
         from opdb.checks.gates import gate
 
         check_strictness(self.strict, self.lenient)
@@ -101,7 +101,7 @@ class CheckOptions:
         return [gate(text) for text in written]
 
     def format(self) -> str:
-        """How to write the report.  Raises OpdbError for an unknown --format."""
+        """The format of the report.  Raises OpdbError for an unknown --format."""
         from opdb.checks.report import FORMATS
 
         name = "json" if self.json else self.format_
@@ -110,7 +110,7 @@ class CheckOptions:
         return name
 
     def check_executorch(self) -> None:
-        """Refuses options that say nothing about ExecuTorch's graph."""
+        """Raises OpdbError for options that do not apply to ExecuTorch's graph."""
         given = {
             "dtype": self.model.dtype != "f32",
             "decompose": self.model.decompose,
@@ -129,7 +129,7 @@ class CheckOptions:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What the options ask for.  ``recipe``: that of --quantize; ``floats``: what float32 tensors become."""
+    """The parsed options.  ``recipe``: the one of --quantize; ``floats``: the type for float32 tensors."""
 
     target: Target
     dims: Mapping[str, int]
@@ -156,7 +156,7 @@ def check(
     options.model.check()
     recipe, floats = asked_recipe(options.quantize, options.model.dtype)
     target = options.target.target()
-    target.context()  # an unknown backend or SoC is said before the model is loaded
+    target.context()  # raises for an unknown backend or SoC before the model is loaded
     plan = _Plan(target, dims, recipe, floats)
     sys.path.insert(0, "")
     with Stages(quiet=True) as stages:
@@ -177,7 +177,7 @@ def check(
 
 
 def _fails(coverage: Coverage, gates: list[Gate], options: CheckOptions) -> bool:
-    """Whether the exit code is 1; prints the conditions of --fail-on that hold."""
+    """True if the exit code is 1; prints the conditions of --fail-on that hold."""
     if gates:
         hits = [why for g in gates if (why := g.hit(coverage))]
         for why in hits:
@@ -199,7 +199,7 @@ def _program(model: str, dims: Mapping[str, int], options: CheckOptions, stages:
 def _coverage(
     program: ExportedProgram, model: str, plan: _Plan, options: CheckOptions, stages: Stages
 ) -> tuple[Coverage, bool]:
-    """The verdicts with the names of the model's file, and whether they are of a quantized model though none was asked for."""
+    """The verdicts with the names of the model's file, and True if the model was quantized without being asked to."""
     from opdb.checks.verdicts import check_program
 
     samples = _samples(options.data, program, model)
@@ -225,7 +225,7 @@ def _coverage(
 
 
 def _named(coverage: Coverage, model: str, options: CheckOptions) -> Coverage:
-    """With the names of the model's file."""
+    """Replaces names by those of the model's file."""
     from opdb.programs.load import has_names
 
     if not has_names(model):
@@ -238,7 +238,7 @@ def _named(coverage: Coverage, model: str, options: CheckOptions) -> Coverage:
 def _recipe(
     recipe: Recipe | None, program: Any, target: Target, data: str | None, encodings: str | None
 ) -> Recipe | None:
-    """How the model is to be quantized before it is judged; None for as it is."""
+    """The recipe to quantize the model with before it is judged; None to leave it as it is."""
     from opdb.lower.quantize.recipe import named
     from opdb.programs.torch.encodings import is_dequantize, is_quantize
 
@@ -255,7 +255,7 @@ def _recipe(
 
 
 def _samples(data: str | None, program: ExportedProgram, model: str) -> list[tuple[Any, ...]]:
-    """The inputs that --data names, in the order of the program's; none without."""
+    """The inputs named by --data, in the program's order; none without it."""
     if data is None:
         return []
     from opdb.execute.compile.calibration import program_samples
@@ -270,7 +270,7 @@ def _samples(data: str | None, program: ExportedProgram, model: str) -> list[tup
 
 
 def _save_node(program: Any, node: str, output: Path | None, decompose: bool) -> None:
-    """A file that ``opdb check`` takes."""
+    """Writes a model of one node to a file that ``opdb check`` reads."""
     from opdb.checks import reproduce
     from opdb.checks.verdicts import read_program
     from opdb.core.files import write_atomically, written_atomically
@@ -294,9 +294,9 @@ def _save_node(program: Any, node: str, output: Path | None, decompose: bool) ->
 def _report(
     coverage: Coverage, format_: str, title: str, output: Path | None, verbose: bool, few: bool = False
 ) -> None:
-    """To standard output, or to a file as a whole; then the summary goes to standard error.
+    """Writes to standard output, or to a complete file; then the summary goes to standard error.
 
-    ``few``: a table of reasons instead of nodes.
+    ``few``: show a table of reasons instead of nodes.
     """
     from opdb.checks.report import lines
     from opdb.checks.report.plain import left, summary
@@ -314,7 +314,7 @@ def _report(
 
 
 def print_coverage(coverage: Coverage) -> None:
-    """One line for each node, and below a rejected one its reasons."""
+    """Prints one line for each node, and the reasons below a rejected one."""
     from opdb.checks.report import table
 
     for line in table(coverage):

@@ -63,7 +63,7 @@ def compile_model(
 
 
 def _compiled(model: str, asked: Plan, options: CompileOptions) -> Compilation:
-    """Makes the graphs, and writes what --saver and --output name."""
+    """Makes the graphs, and writes the files of --saver and --output."""
     from opdb.cli.compile_graphs import context_graphs
     from opdb.cli.compile_report import Compilation
     from opdb.cli.progress import Stages
@@ -90,7 +90,7 @@ def _compiled(model: str, asked: Plan, options: CompileOptions) -> Compilation:
 
 
 def _opening(target: Target, timeout: float) -> VendorWorker:
-    """A worker whose library opens while the model is read."""
+    """A worker that opens the library while the model is read."""
     from opdb.execute.libraries.client import VendorWorker
 
     worker = VendorWorker(str(target.backend), target.soc, timeout=timeout)
@@ -131,7 +131,7 @@ def _context(
 
 
 def _shares_weights(target: Target, options: CompileOptions) -> bool:
-    """Whether graphs have equal weights once; the emulation loads no such context."""
+    """True if graphs store equal weights once; the emulation cannot load such a context."""
     from opdb.runtime.qnn.context import SHARES_WEIGHTS
 
     return bool(options.others) and target.backend == SHARES_WEIGHTS and target.execution == "device"
@@ -140,7 +140,7 @@ def _shares_weights(target: Target, options: CompileOptions) -> bool:
 def _metadata(
     model: str, made: ContextGraphs, asked: Plan, options: CompileOptions, settings: GraphOptions
 ) -> dict[str, Any]:
-    """The record of a context: where it comes from, and what `opdb run` has to know."""
+    """The record of a context: its origin, and what `opdb run` needs to know."""
     from opdb.execute.compile.states import states_json
 
     return {

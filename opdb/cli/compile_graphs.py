@@ -1,4 +1,4 @@
-"""The graphs of a context: of a model, quantized or not, and of others beside it; or of op configs."""
+"""The graphs of a context: of a model, quantized or not, and of other models; or of op configs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ContextGraphs:
-    """The graphs of a context, and what its record and the report say of them.  ``scalars``: by graph."""
+    """The graphs of a context, and data for its record and the report.  ``scalars``: by graph."""
 
     graphs: Sequence[QnnGraph]
     errata: tuple[ErratumCount, ...]
@@ -36,7 +36,7 @@ class ContextGraphs:
 
 
 def context_graphs(model: str, plan: Plan, options: CompileOptions, stages: Stages) -> ContextGraphs:
-    """The graphs that the options ask for; exits 1 where a node or an op config is refused."""
+    """The graphs for the options; exits 1 if a node or an op config is refused."""
     maker = GraphMaker(plan.target, plan.how, plan.dims, stages, options.json)
     if holds_op_configs(model):
         check_op_configs(model, options, plan.dims)
@@ -66,7 +66,7 @@ def context_graphs(model: str, plan: Plan, options: CompileOptions, stages: Stag
 
 @dataclass(frozen=True)
 class _Model:
-    """The graph of a model.  ``states``: as the graph stores them."""
+    """The graph of a model.  ``states``: in the graph's stored form."""
 
     graph: QnnGraph
     coverage: Coverage
@@ -92,7 +92,7 @@ def _quantized_model(
     calibration: Calibration,
     maker: GraphMaker,
 ) -> _Model:
-    """``floats``, the graph of ``program``, quantized by its recipe."""
+    """Quantizes ``floats``, the graph of ``program``, by its recipe."""
     from opdb.execute.compile.sources import sources_of
     from opdb.execute.compile.states import stored_states
 

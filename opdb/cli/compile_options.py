@@ -1,4 +1,4 @@
-"""The options of compile, and which of them go together."""
+"""The options of compile, and the checks of their combinations."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from opdb.catalog.targets.target import Target
     from opdb.execute.compile.lowering import Lowering
 
-#: The backends that a context can be compiled for.
+#: The backends for which contexts can be compiled.
 CONTEXTS = tuple(b.name for b in BACKENDS.values() if "context" in b.programs)
 
 
 @dataclass(frozen=True)
 class ContextTargetOptions(TargetOptions):
-    """Where a context is to run."""
+    """The target of a context."""
 
     backend: Annotated[str, typer.Option("--backend", metavar="NAME", help=f"{' or '.join(CONTEXTS)}.")] = (
         DEFAULT
@@ -47,7 +47,7 @@ class ContextTargetOptions(TargetOptions):
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """Everything but the model, in the order of the help."""
+    """All options, in the order of the help."""
 
     output: Annotated[
         Path | None,
@@ -90,13 +90,13 @@ class CompileOptions:
 
     @property
     def program(self) -> Path | None:
-        """The file to write, if it is one that a plug-in compiles."""
+        """The file to write if a plug-in compiles it, else None."""
         return self.output if self.output is not None and is_program(self.output) else None
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What the options ask for.  ``dims``: sizes of what an ONNX file leaves open; ``rounds``: whether AdaRound rounds weights."""
+    """The parsed options.  ``dims``: sizes that an ONNX file leaves open; ``rounds``: True if AdaRound rounds weights."""
 
     target: Target
     how: Lowering
@@ -107,7 +107,7 @@ class Plan:
 
 
 def plan(model: str, options: CompileOptions) -> Plan:
-    """Raises OpdbError for options that do not go together, before the model is read."""
+    """Parses the options.  Raises OpdbError for invalid combinations, before the model is read."""
     from opdb.execute.compile.lowering import Lowering
     from opdb.execute.compile.rounding import check as to_round
 
@@ -143,7 +143,7 @@ def plan(model: str, options: CompileOptions) -> Plan:
 
 
 def check_op_configs(file: str, options: CompileOptions, dims: Mapping[str, int]) -> None:
-    """Refuses what changes models only."""
+    """Raises OpdbError for options that only apply to models."""
     if options.optimizer.given or options.quantization.quantize or dims or options.model.encodings:
         raise OpdbError(
             f"{file}: --no-pass, --io-layout, --quantize, --encodings and --dim are for models; op configs stay as they are"
@@ -158,7 +158,7 @@ def _check_output(output: Path | None, saver: Path | None) -> None:
 
 
 def _check_others(model: str, options: CompileOptions) -> None:
-    """Refuses what cannot be beside --with."""
+    """Raises OpdbError for options that do not go with --with."""
     if not options.others:
         return
     if holds_op_configs(model) or options.output is None or options.program is not None:
@@ -169,7 +169,7 @@ def _check_others(model: str, options: CompileOptions) -> None:
 
 
 def _check_program(options: CompileOptions) -> None:
-    """Refuses what a .pte cannot have."""
+    """Raises OpdbError for options that do not apply to a .pte."""
     if options.program is None:
         return
     given = (

@@ -1,4 +1,4 @@
-"""How compile shows what it wrote."""
+"""Prints what compile wrote."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from opdb.execute.libraries.results import Outcome
     from opdb.runtime.qnn.graph import GraphOptions
 
-#: Warnings of the library that are printed.
+#: The number of warnings of the library to print.
 LINES = 3
 
 
 @dataclass(frozen=True)
 class Compilation:
-    """What a run of compile made.  ``recorded``: how the Saver ended, ``compiled``: the context; None if not asked for."""
+    """The result of compile.  ``recorded``: the Saver's outcome, ``compiled``: the context; None if not requested."""
 
     made: ContextGraphs
     plan: Plan
@@ -38,22 +38,22 @@ class Compilation:
 
     @property
     def outcomes(self) -> list[Outcome]:
-        """How each library ended."""
+        """The outcome of each library."""
         compiled = None if self.compiled is None else self.compiled.result
         return [outcome for outcome in (self.recorded, compiled) if outcome is not None]
 
     @property
     def failed(self) -> list[Outcome]:
-        """The outcomes of the libraries that refused, crashed or hung."""
+        """The outcomes of libraries that refused, crashed, or hung."""
         return [o for o in self.outcomes if o.stage != "done"]
 
     @property
     def saved(self) -> bool:
-        """Whether the Saver wrote its folder."""
+        """True if the Saver wrote its folder."""
         return self.recorded is not None and self.recorded.stage == "done"
 
     def print_json(self) -> None:
-        """One document with stable keys."""
+        """Prints one document with stable keys."""
         compiled = self.compiled
         print_json({
             "output": str(compiled.path) if compiled and compiled.size else None,
@@ -85,7 +85,7 @@ class Compilation:
             yield {"stage": stage, "graph": graph, "seconds": round(seconds, 6)}
 
     def print(self) -> None:
-        """What was written where, and on stderr what failed."""
+        """Prints the written files, and failures on stderr."""
         target = self.plan.target
         for outcome in self.failed:
             print_failure(outcome, str(target))

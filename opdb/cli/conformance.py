@@ -88,7 +88,7 @@ def run(
 
 @contextmanager
 def _progress() -> Iterator[Callable[[Progress], None]]:
-    """A bar on a terminal; elsewhere a line after ten seconds, then after twenty, ..."""
+    """A progress bar on a terminal; else a line after ten seconds, then after twenty, ..."""
     if not sys.stderr.isatty():
         yield _Lines()
         return
@@ -105,7 +105,7 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
 
 
 class _Lines:
-    """Progress as plain lines on standard error, fewer and fewer."""
+    """Prints progress as plain lines on standard error, at growing intervals."""
 
     def __init__(self) -> None:
         self.begun = time.monotonic()
@@ -138,7 +138,7 @@ def _summary_json(summary: RunSummary) -> dict[str, object]:
     }
 
 
-#: What the outcomes of a run mean to a reader.
+#: Descriptions of a run's outcomes.
 MEANING = {
     "pass": "as stated",
     "known": "a known fault of the library",
@@ -214,7 +214,7 @@ def torch_calls(
         raise typer.Exit(1)
 
 
-#: What the outcomes of a call mean to a reader.
+#: Descriptions of a call's outcomes.
 OUTCOMES = {
     "same": "as PyTorch",
     "differs": "other than PyTorch",
@@ -224,7 +224,7 @@ OUTCOMES = {
 }
 
 
-#: What opdb wrote into the folder of a report.
+#: The list of opdb's files in a report's folder.
 SITE_MANIFEST = "opdb-report.json"
 
 
@@ -294,7 +294,7 @@ def _write_site(opened: Store, folder: Path | None, run: int | None, force: bool
 def run_and_report(
     opened: Store, catalog: Catalog, folder: Path, soc: str, ops: Sequence[str]
 ) -> tuple[Path, int]:
-    """``ops`` on all executors, and a site in ``folder``; its first page, and how many results are wrong."""
+    """Runs ``ops`` on all executors and writes a site to ``folder``; returns its first page and the number of wrong results."""
     from opdb.measure.conformance.run import run as run_cases
 
     with _progress() as progress:

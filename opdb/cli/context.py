@@ -91,7 +91,7 @@ def _libraries(folder: Path | None) -> QnnLibraries:
 
 
 def _load(file: Path, header: Header, libraries: Path | None) -> str:
-    """Loads the file on its backend in a child process; what was wrong, "" for nothing."""
+    """Loads the file on its backend in a child process; returns the problem, or ""."""
     from opdb.execute.libraries.client import VendorWorker
 
     with VendorWorker(header.backend, soc_model=header.soc_model, libraries=libraries) as worker:
@@ -130,7 +130,7 @@ def _print(file: Path, size: int, header: Header | None, binary: dict[str, Any] 
             "info": f"BinaryInfo version {binary['version']}",
         }
         _print_rows("binary, as QnnSystem reports it", rows)
-        order = [g["name"] for g in graphs]  # the library's own may change from run to run
+        order = [g["name"] for g in graphs]  # the library's order may change from run to run
         graphs = sorted(binary["graphs"], key=lambda g: order.index(g["name"]) if g["name"] in order else -1)
         _print_tensors("context tensors", binary["tensors"])
     for graph in graphs:

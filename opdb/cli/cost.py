@@ -27,7 +27,7 @@ ESTIMATE = "estimate"
 
 
 class _Costs(TyperGroup):
-    """A group whose first word is a model unless it is one of the group's commands."""
+    """A group whose first argument is a model unless it is one of the group's commands."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         known = bool(args) and args[0] in self.commands
@@ -35,7 +35,7 @@ class _Costs(TyperGroup):
 
 
 class _Estimate(TyperCommand):
-    """Called opdb cost in its own help: the word of the command is never written."""
+    """The default command; its help calls it opdb cost, since its name is never written."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         return super().make_context(parent.info_name, args, parent=parent.parent, **extra)
@@ -84,7 +84,7 @@ def cost(
 
 
 def _found(model: str, options: CostOptions) -> Found:
-    """Simulates the model, and what it is compared with."""
+    """Simulates the model, and compares it with --against."""
     from opdb.cli.cost_output import Found
     from opdb.cli.progress import Stages
     from opdb.measure.cost import Simulator
@@ -116,7 +116,7 @@ def _found(model: str, options: CostOptions) -> Found:
 
 
 def _saved(against: str) -> dict[str, Any] | None:
-    """The document of --against, if it is a file that `opdb cost --json` wrote."""
+    """The document of --against if it is a file written by `opdb cost --json`, else None."""
     from opdb.measure.cost.report.document import is_saved
 
     if not against.endswith(".json"):
@@ -135,7 +135,7 @@ def _difference(
     estimator: Estimator,
     estimates: Sequence[Estimate],
 ) -> Difference | None:
-    """What changes from the model to --against, another model or what was ``saved`` of one."""
+    """The change from the model to --against, which is another model or a ``saved`` result; None without it."""
     from opdb.measure.cost import compare
     from opdb.measure.cost.report.document import compare_saved
 
@@ -157,7 +157,7 @@ def _difference(
 def _errata_prices(loaded: CostModel, estimator: Estimator, own: Estimate) -> tuple[ErratumPrice, ...]:
     from opdb.measure.cost.errata import prices
 
-    assert loaded.on is not None  # of a model
+    assert loaded.on is not None  # only models have it
     return prices(own, loaded.errata, loaded.target, loaded.on, estimator.simulated)
 
 
@@ -173,7 +173,7 @@ def _write(estimate: Estimate, loaded: CostModel, trace: Path | None, html: Path
 
 
 def _exceeded(estimates: Sequence[Estimate], over: float | None, spill: float | None) -> Iterator[str]:
-    """The limits that are exceeded."""
+    """Messages about exceeded limits."""
     us = sum(e.us for e in estimates)
     spilled = sum(e.spilled_bytes for e in estimates) / 1e6
     if over is not None and us > over:

@@ -1,4 +1,4 @@
-"""Models as graphs, and graphs as estimates, for the commands about cost."""
+"""Turns models into graphs, and graphs into estimates, for the commands about cost."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CostModel:
-    """What a model became on a target.  ``modules``: of the torch nodes.
+    """The graphs of a model on a target.  ``modules``: by torch node.
 
-    ``on``: makes the same graph for another target, raises OpdbError where a node is refused there; None where the graphs are op
+    ``on``: makes the same graph for another target, and raises OpdbError if a node is refused there; None if the graphs are op
     configs, each a graph of one op.
     """
 
@@ -40,7 +40,7 @@ class CostModel:
 
     @property
     def alone(self) -> bool:
-        """Whether each graph is one op."""
+        """True if each graph is one op."""
         return self.on is None
 
 
@@ -52,7 +52,7 @@ class CostModels:
     recipe: Recipe | None
 
     def load(self, model: str) -> CostModel:
-        """The graphs of a model; exits 1 where a node is refused."""
+        """The graphs of a model; exits 1 if a node is refused."""
         from opdb.execute.compile.lowering import lowered_model
 
         maker = self.maker
@@ -95,7 +95,7 @@ class CostModels:
 
 @dataclass(frozen=True)
 class Estimator:
-    """Makes estimates of graphs.  ``traced``: with groups of nodes and a Chrome trace."""
+    """Estimates graphs.  ``traced``: with groups of nodes and a Chrome trace."""
 
     simulator: Simulator
     precision: str | None
@@ -105,7 +105,7 @@ class Estimator:
     json: bool
 
     def estimate(self, graph: QnnGraph) -> Estimate:
-        """The estimate of a graph; exits 1 where the library refuses it."""
+        """The estimate of a graph; exits 1 if the library refuses it."""
         from opdb.measure.cost import NotEstimated
 
         try:
@@ -118,7 +118,7 @@ class Estimator:
             raise typer.Exit(1) from None
 
     def simulated(self, graph: QnnGraph, traced: bool = False) -> Estimate:
-        """The same; raises NotEstimated where the library refuses it."""
+        """The estimate of a graph; raises NotEstimated if the library refuses it."""
         from opdb.execute.compile.model import graph_options
         from opdb.runtime.qnn import SIMULATING
 

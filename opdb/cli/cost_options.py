@@ -1,4 +1,4 @@
-"""The options of cost, and which of them go together."""
+"""The options of cost, and the checks of their combinations."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from opdb.lower.quantize import Recipe
     from opdb.measure.cost import Simulator
 
-#: --by that is no group of nodes.
+#: The value of --by that is not a group of nodes.
 ERRATUM = "erratum"
 
 
 @dataclass(frozen=True)
 class CostOptions:
-    """Everything but the model, in the order of the help."""
+    """All options, in the order of the help."""
 
     soc: Annotated[
         str, typer.Option("--soc", metavar="NAME", help="A chip that the library simulates, e.g. SA8255.")
@@ -99,7 +99,7 @@ class CostOptions:
     json: Json = False
 
     def check(self) -> None:
-        """Raises OpdbError for values that are none."""
+        """Raises OpdbError for invalid values."""
         from opdb.measure.cost.report.rows import BY
 
         self.optimizer.check()
@@ -115,7 +115,7 @@ class CostOptions:
             raise OpdbError(f"--top {self.top}: a number of rows, 0 for all")
 
     def simulated_chip(self) -> str:
-        """--soc; with --rank-only the chip whose simulation ranks models for it.  Raises OpdbError where it does not."""
+        """The chip of --soc; with --rank-only, the chip whose simulation ranks models for it.  Raises OpdbError if it does not fit."""
         from opdb.catalog.targets.target import soc_name
         from opdb.lower.prices import RANKED
         from opdb.measure.cost.chips import RANKING, ranks
@@ -134,7 +134,7 @@ class CostOptions:
         return RANKING
 
     def models(self, sdk: str, recipe: Recipe | None, dtype: str, stages: Stages) -> CostModels:
-        """Makes graphs of models as the options say; ``dtype``: of floats."""
+        """An object that makes graphs of models with these options; ``dtype``: of floats."""
         from opdb.cli.cost_models import CostModels
         from opdb.cli.graphs import GraphMaker
         from opdb.execute.compile.lowering import Lowering
@@ -152,7 +152,7 @@ class CostOptions:
         return CostModels(GraphMaker(target, how, self.model.dims(), stages, self.json), recipe)
 
     def estimator(self, simulator: Simulator, against_saved: bool, stages: Stages) -> Estimator:
-        """Makes estimates of graphs.  ``against_saved``: --against is what was printed, not a model."""
+        """An object that estimates graphs.  ``against_saved``: --against is a printed result, not a model."""
         from opdb.cli.cost_models import Estimator
 
         grouped = self.by not in (None, ERRATUM)
@@ -160,7 +160,7 @@ class CostOptions:
         return Estimator(simulator, self.precision, self.optimization, traced, stages, self.json)
 
     def check_graphs(self, loaded: CostModel, traced: bool) -> None:
-        """Raises OpdbError for a model with more, or other, graphs than the options are for."""
+        """Raises OpdbError for a model with several graphs, or op configs, if the options do not support them."""
         if (traced or self.by) and len(loaded.graphs) > 1:
             raise OpdbError(
                 f"{loaded.model}: it has {len(loaded.graphs)} graphs; choose one with --graph NAME"

@@ -1,4 +1,4 @@
-"""What `opdb cost` prints: text, tables, JSON."""
+"""Prints the results of `opdb cost`: text, tables, JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OF_ERRATA = ("us", "share", "nodes", "erratum", "title")
 
 @dataclass(frozen=True)
 class Found:
-    """What `opdb cost` found out.  ``rank_for``: the chip for which models are ranked by the estimates of another."""
+    """The results of `opdb cost`.  ``rank_for``: the chip whose models are ranked by another chip's estimates."""
 
     loaded: CostModel
     estimates: tuple[Estimate, ...]
@@ -142,7 +142,7 @@ def _print_difference(difference: Difference, top: int) -> None:
         print("  less than 2 %: another order of the same work can make as much")
     changed = [c for c in difference.by_ops() if abs(c.us) >= 0.05]
     if not changed:
-        return  # equal, or without groups: what was saved has none
+        return  # equal, or without groups: a saved result has none
     print_rows(
         [{"before_us": f"{c.before:,.1f}", "after_us": f"{c.after:,.1f}", "change_us": f"{c.us:+,.1f}", "ops": c.ops}
          for c in changed[: top or None]], CHANGES, Format.table,

@@ -31,7 +31,7 @@ def add_to(app: typer.Typer) -> None:
     app.add_typer(db_app, name="db")
 
 
-#: More changed files than this are counted, not listed; --json has them all.
+#: Longer lists of changed files are only counted; --json has them all.
 LISTED = 20
 
 
@@ -83,7 +83,7 @@ def lint(specs: Specs = None, json: Json = False, db: Db = None) -> None:
     from opdb.core.settings import specs_folder
     from opdb.judge.lint import lint as run
 
-    catalog = catalogue(db) if specs is None else None  # a folder that is named may be in no database
+    catalog = catalogue(db) if specs is None else None  # a given folder may be in no database
     problems = run(specs_folder(specs), catalog)
     if json:
         print_json(
@@ -171,7 +171,7 @@ def datasette(
     opened = store(db)
     if not opened.database.sqlite:
         raise OpdbError(f"{opened.name}: Datasette reads SQLite files; name one with --db or OPDB_URL")
-    with opened.reading():  # its tables are those of this version
+    with opened.reading():  # checks that its tables are of this version
         document = describe(Path(opened.name))
     if output is None:
         print_json(document)

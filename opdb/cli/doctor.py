@@ -1,4 +1,4 @@
-"""doctor: what is installed, what is missing, and what each missing part costs."""
+"""doctor: reports what is installed, what is missing, and the cost of each missing part."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from opdb.core.version import __version__
 from opdb.execute.libraries.report import library_rows
 from opdb.generated.constants.backends import ASKED
 
-#: Optional distributions: name, extra, what is not possible without it.
+#: Optional distributions: name, extra, what does not work without it.
 PARTS = (
     ("torch", "torch", "no 'opdb check', no oracle in conformance runs"),
     ("onnx", "onnx", "no 'opdb check model.onnx', no executor onnx.reference"),
@@ -55,9 +55,9 @@ def doctor(json: Json = False) -> None:
 
 
 def examine() -> list[dict[str, Any]]:
-    """One row for each part: part, ok, found, cost, cure; those of QNN's libraries have more, see library_rows.
+    """One row for each part: part, ok, found, cost, cure; rows of QNN's libraries have more, see library_rows.
 
-    What is found and yet not ok refuses to work here.
+    A part that is found but not ok does not work here.
     """
 
     rows = [

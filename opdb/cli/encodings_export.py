@@ -1,4 +1,4 @@
-"""--export-encodings of compile: the encodings that a recipe chose, for other tools, by the names of the user's model."""
+"""--export-encodings of compile: writes a recipe's encodings for other tools, with the names of the user's model."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from opdb.execute.compile.counterparts import Named
     from opdb.execute.compile.states import State
 
-#: The version that is written if none is asked for.
+#: The default version.
 VERSION = "1.0.0"
-#: Lost weights that are named.
+#: The number of lost weights to list.
 SHOWN = 3
-#: The most bytes of one file of protobuf.
+#: The size limit of a protobuf file in bytes.
 MOST = 2**31 - 2**20
 
 
 @dataclass(frozen=True)
 class Export:
-    """Where the encodings of ``model`` go, and in which version."""
+    """The file and version for the encodings of ``model``."""
 
     file: Path
     version: str
@@ -47,7 +47,7 @@ class Export:
         sample: Sample,
         states: Sequence[State],
     ) -> Exported:
-        """``made``: quantized from ``floats``.  ``sample``: of the inputs of ``floats``; ``rows``: of the coverage of ``program``."""
+        """``made``: quantized from ``floats``.  ``sample``: inputs of ``floats``; ``rows``: of the coverage of ``program``."""
         from opdb.execute.compile.counterparts import named_encodings
         from opdb.execute.compile.model_tensors import of_onnx, of_program
         from opdb.runtime.kernels import run_graph
@@ -62,14 +62,14 @@ class Export:
 
 @dataclass(frozen=True)
 class Exported:
-    """The encodings that ``save`` writes.  ``ranks``: the dimensions of each constant of the model."""
+    """Encodings ready to ``save``.  ``ranks``: the number of dimensions of each constant of the model."""
 
     how: Export
     named: Named
     ranks: Mapping[str, int]
 
     def save(self) -> None:
-        """Writes the file, whole or not at all."""
+        """Writes the complete file, or nothing."""
         if self.how.file.suffix == ".onnx":
             self._save_qdq()
             return
@@ -93,7 +93,7 @@ class Exported:
             Path(name).write_bytes(made.SerializeToString())
 
     def print(self) -> None:
-        """How many encodings the file has, and the weights that are not among them."""
+        """Prints the number of encodings in the file, and the weights that are missing from it."""
         constants = len(self.named.constants)
         activations = len(self.named.encodings) - constants
         print(f"  {self.how.file}: encodings of {activations} activations and {constants} constants")
@@ -107,7 +107,7 @@ class Exported:
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """Where the encodings go that --quantize chooses."""
+    """Options for writing the encodings that --quantize chooses."""
 
     export_encodings: Annotated[
         Path | None,
@@ -125,9 +125,9 @@ class ExportOptions:
     def export(
         self, model: str, dims: Mapping[str, int], *, quantizes: bool, rounds: bool, pte: bool
     ) -> Export | None:
-        """The export of the encodings of ``model``, None if none is asked for.
+        """The export of the encodings of ``model``; None if not requested.
 
-        ``rounds``: whether AdaRound changes the weights.  Raises OpdbError for a file without a recipe that quantizes, for a model
+        ``rounds``: True if AdaRound changes the weights.  Raises OpdbError for a file without a recipe that quantizes, for a model
         without names, for weights that are not the model's, and for an unknown version.
         """
         from opdb.programs.onnx.aimet import VERSIONS

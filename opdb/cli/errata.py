@@ -119,7 +119,7 @@ def _chosen(catalog: Catalog, idents: Sequence[str] | None) -> list[Erratum]:
 
 
 def _libraries(wanted: Sequence[str] | None) -> list[tuple[Libraries, str]]:
-    """The libraries and their version of QNN, e.g. 2.47."""
+    """The libraries, each with its version of QNN, e.g. 2.47."""
     from opdb.runtime.qnn.libraries import discover, find
 
     found = [find(w) for w in wanted] if wanted else list(discover())
@@ -130,7 +130,7 @@ def _libraries(wanted: Sequence[str] | None) -> list[tuple[Libraries, str]]:
 
 
 def _print(catalog: Catalog, errata: Sequence[Erratum], seen: Sequence[Observation]) -> bool:
-    """A line for each record; whether a measured scope differs from the stated one."""
+    """Prints a line for each record; returns True if a measured scope differs from the stated one."""
     from opdb.measure.conformance.reprobe import LETTERS, propose
 
     differs = False

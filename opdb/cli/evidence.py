@@ -48,7 +48,7 @@ def add_to(app: typer.Typer) -> None:
 
 @dataclass(frozen=True)
 class BuildOptions:
-    """The options of build in the order of the help."""
+    """The options of build, in the order of the help."""
 
     library: Libraries = None
     soc: Socs = None
@@ -130,7 +130,7 @@ def build(options: BuildOptions) -> None:
 
 
 def _built_ops(catalog: Catalog, path: Path, options: BuildOptions) -> Built:
-    """Measures QNN's ops on the libraries."""
+    """Measures QNN's ops with the libraries."""
     from opdb.measure.evidence.build import build as run
     from opdb.measure.evidence.chips import places
     from opdb.measure.evidence.measure import LIMIT
@@ -284,7 +284,7 @@ def show(file: File = None, json: Json = False) -> None:
     print_rows(rows, COLUMNS, Format.json if json else Format.table)
 
 
-#: Of ``show``.
+#: The columns of ``show``.
 COLUMNS = ("backend", "sdk", "soc", "execution", "flow", "library", "build", "measured", "host", "generator", "seed",
            "case_limit", "cells")  # fmt: skip
 

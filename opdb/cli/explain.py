@@ -36,7 +36,7 @@ def show(
         print_json({**catalog.ops[name].model_dump(mode="json"), "rules": rules, "measured": measured})
         return
     print(dump(catalog.ops[name]), end="")
-    if measured:  # as comments: the text is still a spec
+    if measured:  # as comments, so that the text is still a spec
         print("# measured, not a part of the spec:")
     for row, places in measured.items():
         for place, what in places.items():
@@ -84,7 +84,7 @@ def explain(
 
 
 def _print_facts(facts: Mapping[str, Any]) -> None:
-    """A heading and its lines; nothing for a heading without any."""
+    """Prints each heading with its lines, and skips headings without any."""
     width = max(map(len, facts))
     for key, value in facts.items():
         if value not in (None, "", []):

@@ -22,12 +22,12 @@ def add_to(app: typer.Typer) -> None:
     app.command()(generate)
 
 
-#: Below the root of the checkout: what rendering gave here, from which inputs (opdb.codegen.cache).
+#: Cache of rendered outputs with their inputs, below the root of the checkout (opdb.codegen.cache).
 MEMORY = "build/rendered.json"
 
 
 def repository() -> Path:
-    """The root of the checkout that opdb runs from.  Raises OpdbError for an installed opdb."""
+    """The root of the checkout that opdb runs from.  Raises OpdbError if opdb is installed as a package."""
     from opdb.core.errors import OpdbError
     from opdb.core.settings import _PACKAGE, is_source_tree
 
@@ -40,7 +40,7 @@ def repository() -> Path:
 
 @dataclass(frozen=True)
 class GenerateOptions:
-    """Everything but the outputs, in the order of the help."""
+    """All options, in the order of the help."""
 
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; exit 1 with a diff if something is not current.")
@@ -97,7 +97,7 @@ def generate(
 def _differences(
     catalog: Definitions, root: Path, only: Sequence[str], ops: Sequence[str], options: GenerateOptions
 ) -> Sequence[Difference]:
-    """What is not current; with --check from what rendering gave before."""
+    """The outputs that are not current; with --check, uses the cache of rendered outputs."""
     from opdb.codegen import writer
     from opdb.codegen.targets import TARGETS
 

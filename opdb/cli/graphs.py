@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 
 def holds_op_configs(file: str) -> bool:
-    """Whether a command's MODEL is a file of op configs, or standard input."""
+    """True if a command's MODEL is a file of op configs, or standard input."""
     return file == "-" or file.endswith((".json", ".jsonl"))
 
 
 @dataclass(frozen=True)
 class GraphMaker:
-    """Makes graphs for a target; where a node is refused, prints the reasons and exits 1.
+    """Makes graphs for a target; if a node is refused, prints the reasons and exits 1.
 
-    ``dims``: sizes of what an ONNX file leaves open.
+    ``dims``: sizes that an ONNX file leaves open.
     """
 
     target: Target
@@ -49,7 +49,7 @@ class GraphMaker:
         return load_program(model, self.dims, self.how.encodings, quick=not self.how.decompose)
 
     def lowered(self, program: ExportedProgram, model: str) -> tuple[Coverage, QnnGraph]:
-        """What each node of the program of ``model`` became, and its graph."""
+        """The verdict on each node of the program of ``model``, and its graph."""
         from opdb.execute.compile.lowering import lowered_model
 
         self.stages("lower")
@@ -65,7 +65,7 @@ class GraphMaker:
         return coverage, graph
 
     def of_configs(self, file: str) -> tuple[list[QnnGraph], tuple[ErratumCount, ...]]:
-        """A graph for each op config of a file, and the errata to warn of."""
+        """A graph for each op config of a file, and the errata to warn about."""
         from opdb.cli.op_configs import configs
         from opdb.execute.compile.model import chosen, config_graphs, judged, warned
 

@@ -77,7 +77,7 @@ def write_drafts(
     database: DatabaseOptions,
     json: bool,
 ) -> None:
-    """Writes the drafts of packages, and prints what they do not express."""
+    """Writes the drafts of packages, and prints the parts that they do not express."""
     from opdb.author.importers.opxml.draft import drafts
     from opdb.core.errors import OpdbError
 
@@ -213,7 +213,7 @@ def export_xml(
 
 
 def _catalog(db: str | None, specs: Path | None, output: Path | None) -> tuple[Catalog, Path]:
-    """The catalogue, and the folder of drafts."""
+    """The catalog, and the folder of drafts."""
     from opdb.core.errors import OpdbError
     from opdb.core.settings import is_source_tree, specs_folder
 
@@ -230,7 +230,7 @@ def _write(folder: Path, texts: Mapping[str, str], force: bool) -> dict[str, Pat
 
 
 def _say(paths: Mapping[str, Any]) -> None:
-    """What was written, beside the rows."""
+    """Prints the written files to stderr, next to the rows."""
     import sys
 
     for path in paths.values():

@@ -1,4 +1,4 @@
-"""How compile and run show tensors, and what a library answered."""
+"""Prints tensors and a library's answer, for compile and run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def print_ends(inputs: tuple[GraphTensor, ...], outputs: tuple[GraphTensor, ...]) -> None:
-    """A line for each input and output: name, type, shape, encoding."""
+    """Prints a line for each input and output: name, type, shape, encoding."""
     from opdb.core.dtypes import BY_SHORT
 
     for side, tensors in (("input ", inputs), ("output", outputs)):
@@ -20,7 +20,7 @@ def print_ends(inputs: tuple[GraphTensor, ...], outputs: tuple[GraphTensor, ...]
 
 
 def quant_text(tensor: GraphTensor) -> str:
-    """e.g. `  scale 0.1, offset -128`; the number of scales where there are many."""
+    """Formats an encoding, e.g. `  scale 0.1, offset -128`; if there are many scales, only their number."""
     q = tensor.quant
     if q is None:
         return ""
@@ -46,7 +46,7 @@ HUNG = "the library gave no answer within --timeout; it hung or is slow, as emul
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Any]:
-    """How it ended, with the keys of all results."""
+    """The outcome with the keys that all results have."""
     return {
         "stage": outcome.stage,
         "verdict": outcome.verdict,
@@ -59,7 +59,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def print_failure(outcome: Outcome, where: str) -> None:
-    """On stderr: the stage, what the library did there, and its reasons."""
+    """Prints to stderr: the stage, how the library failed there, and its reasons."""
     graph, node = getattr(outcome, "graph", ""), getattr(outcome, "node", "")
     place = f"{outcome.stage} {graph}".rstrip() + (f", node {node}" if node not in ("", graph) else "")
     how = {"no": "refused", "crashed": "the library crashed", "hung": HUNG}[outcome.verdict]

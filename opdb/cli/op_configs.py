@@ -1,4 +1,4 @@
-"""Op configs of a file: a JSON document, a list of them, or JSON lines."""
+"""Reads op configs from a file: a JSON document, a list of them, or JSON lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opdb.core.op_config import ConfigError, OpConfig, from_json
 
 
 def configs(file: str) -> Iterator[tuple[str, OpConfig]]:
-    """(place, op config) for each one in the file.  Raises OpdbError for the first that is none."""
+    """(place, op config) for each op config in the file.  Raises OpdbError for the first invalid one."""
     items = _items(file)
     for place, item in items:
         if isinstance(item, OpdbError):
@@ -26,7 +26,7 @@ def configs(file: str) -> Iterator[tuple[str, OpConfig]]:
 
 
 def rows(file: str) -> Iterator[tuple[str, str | None, OpConfig | OpdbError]]:
-    """(place, id, op config) for each one in the file; in the place of one that is none, the reason."""
+    """(place, id, op config) for each item in the file; for an invalid one, the error instead of the op config."""
     for place, item in _items(file):
         ident = item.get("id") if isinstance(item, dict) else None
         ident = None if ident is None else str(ident)
@@ -37,7 +37,7 @@ def rows(file: str) -> Iterator[tuple[str, str | None, OpConfig | OpdbError]]:
 
 
 def _items(file: str) -> list[tuple[str, Any]]:
-    """(place, document), or the reason why a line is none."""
+    """(place, document), with the error instead of the document for an invalid line."""
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -1,10 +1,10 @@
-"""Options that several commands share, as one parameter: a dataclass whose fields are options, or groups again.
+"""Options shared by several commands as one parameter: a dataclass whose fields are options, or further groups.
 
     @with_option_groups
     def command(model: str, target: TargetOptions, json: Json = False) -> None: ...
 
-has --backend, --soc, --sdk and the rest in the place of ``target``.  A command that words an option otherwise has a subclass
-of the group with that field: it keeps its place.
+has --backend, --soc, --sdk, and so on instead of ``target``.  A command that needs another wording of an option subclasses
+the group and overrides that field, which keeps its place.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """``command`` as typer is to read it: the fields of each group stand where the group stands."""
+    """``command`` in a form that typer can read: each group is replaced by its fields."""
     groups: dict[str, type] = {}
     parameters: list[Parameter] = []
     hints = get_type_hints(command, include_extras=True)
@@ -64,7 +64,7 @@ def _parameters(group: Any) -> Iterator[Parameter]:
 
 
 def _group(group: Any, values: dict[str, Any]) -> Any:
-    """The group with its values, which leave ``values``."""
+    """Builds the group from its values, and removes them from ``values``."""
     hints = get_type_hints(group)
     return group(
         **{
@@ -78,16 +78,16 @@ def _group(group: Any, values: dict[str, Any]) -> Any:
 
 @dataclass(frozen=True)
 class ErrataOptions:
-    """Which errata of the library count."""
+    """Options that choose which errata of the library count."""
 
     execution: option.Execution = None
     errata: option.Errata = None
     ignore_erratum: option.IgnoreErratum = None
 
     def target(self, backend: str | None, soc: str | None, sdk: str | None) -> Target:
-        """The target with these errata, in the own spelling of backend and SoC.
+        """The target with these errata, with backend and SoC in canonical spelling.
 
-        Raises OpdbError for a backend, a SoC, a policy or an erratum that is unknown, and for a chip that is older than the backend.
+        Raises OpdbError for an unknown backend, SoC, policy, or erratum, and for a chip that is older than the backend.
         """
         from opdb.catalog.targets.target import Target
         from opdb.judge.errata.policy import known_errata
@@ -100,7 +100,7 @@ class ErrataOptions:
 
 @dataclass(frozen=True)
 class TargetOptions:
-    """Where a model or an op config is to run."""
+    """The target of a model or an op config."""
 
     backend: option.Backend = None
     soc: option.Soc = None
@@ -114,7 +114,7 @@ class TargetOptions:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """How a model is read."""
+    """Options for reading a model."""
 
     dtype: option.Dtype = "f32"
     decompose: option.Decompose = False
@@ -126,7 +126,7 @@ class ModelOptions:
             raise OpdbError(f"--dtype {self.dtype}: one of f32, f16")
 
     def dims(self) -> Mapping[str, int]:
-        """The sizes of --dim by name.  Raises OpdbError for what is none."""
+        """The sizes of --dim by name.  Raises OpdbError for an invalid one."""
         from opdb.programs.onnx.inputs import parsed
 
         return parsed(self.dim or ())
@@ -134,14 +134,14 @@ class ModelOptions:
 
 @dataclass(frozen=True)
 class ModelFileOptions(ModelOptions):
-    """The same, and how an ONNX file in floats is quantized."""
+    """Options for reading a model, and for quantizing an ONNX file in floats."""
 
     encodings: option.Encodings = None
 
 
 @dataclass(frozen=True)
 class OptimizerOptions:
-    """What the optimizer of graphs does.  ``passes``: the list of passes was asked for, which ends the command."""
+    """Options of the graph optimizer.  ``passes``: list the passes, which ends the command."""
 
     no_pass: option.NoPass = None
     io_layout: option.IoLayout = "keep"
@@ -149,16 +149,16 @@ class OptimizerOptions:
 
     @property
     def without(self) -> Collection[str]:
-        """The passes that are left out."""
+        """The passes to skip."""
         return tuple(self.no_pass or ())
 
     @property
     def given(self) -> bool:
-        """Whether an option has another value than by default."""
+        """True if an option differs from its default."""
         return bool(self.no_pass) or self.io_layout != "keep"
 
     def check(self) -> None:
-        """Raises OpdbError for the name of no pass, and for an unknown layout."""
+        """Raises OpdbError for an unknown pass or layout."""
         from opdb.lower.passes import check_layout, check_names
 
         check_names(self.without)
@@ -167,13 +167,13 @@ class OptimizerOptions:
 
 @dataclass(frozen=True)
 class DatabaseOptions:
-    """Which database, and which specs."""
+    """The database and the specs."""
 
     db: option.Db = None
     specs: option.Specs = None
 
     def words(self) -> list[str]:
-        """The same options for another command."""
+        """The same options as arguments for another command."""
         db = ["--db", self.db] if self.db else []
         return [*db, *(["--specs", str(self.specs)] if self.specs else [])]
 
@@ -186,13 +186,13 @@ class DatabaseOptions:
         return option.synced(self.db, self.specs)
 
     def catalog(self) -> Catalog:
-        """The catalogue of these specs, the database up to date."""
+        """The catalog of these specs, after bringing the database up to date."""
         return self.synced()[1]
 
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What becomes of C sources that a command writes."""
+    """Options for C sources that a command writes."""
 
     no_build: Annotated[bool, typer.Option("--no-build", help="Write the sources only.")] = False
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that opdb did not write.")] = False

@@ -121,7 +121,7 @@ Passes = Annotated[
 
 
 def is_program(file: Path) -> bool:
-    """Whether a plug-in compiles and runs such files, by the suffix, e.g. ``.pte``."""
+    """True if a plug-in compiles and runs files with this suffix, e.g. ``.pte``."""
     return file.suffix in plugins.names("PROGRAMS")
 
 
@@ -134,7 +134,7 @@ Dask = Annotated[
 
 
 def check_workers(jobs: int | None, dask: str | None) -> None:
-    """Raises OpdbError when both ways to divide the work are asked for."""
+    """Raises OpdbError if --jobs and --dask are both given."""
     from opdb.core.errors import OpdbError
 
     if jobs is not None and dask is not None:
@@ -144,7 +144,7 @@ def check_workers(jobs: int | None, dask: str | None) -> None:
 
 
 def check_strictness(strict: bool, lenient: bool) -> None:
-    """Raises OpdbError for --strict and --lenient together."""
+    """Raises OpdbError if --strict and --lenient are both given."""
     from opdb.core.errors import OpdbError
 
     if strict and lenient:
@@ -152,7 +152,7 @@ def check_strictness(strict: bool, lenient: bool) -> None:
 
 
 def check_timeout(timeout: float) -> None:
-    """Raises OpdbError for a --timeout that is no time."""
+    """Raises OpdbError for a --timeout that is not positive."""
     from opdb.core.errors import OpdbError
 
     if timeout <= 0:
@@ -160,7 +160,7 @@ def check_timeout(timeout: float) -> None:
 
 
 def store(db: str | None) -> Store:
-    """The store at ``--db``, ``OPDB_URL`` or the user's data folder."""
+    """The store at ``--db``, ``OPDB_URL``, or in the user's data folder."""
     from opdb.catalog.store import Store
     from opdb.core.settings import database_url
 
@@ -168,7 +168,7 @@ def store(db: str | None) -> Store:
 
 
 def brought_up_to_date(db: str | None, specs: Path | None = None) -> Store:
-    """The store with its tables up to date, the specs and the evidence that opdb ships loaded."""
+    """The store with its tables up to date, loaded with the specs and the evidence that opdb ships."""
     from opdb.core.settings import database_url, specs_folder
 
     opened = store(db)
@@ -182,13 +182,13 @@ def brought_up_to_date(db: str | None, specs: Path | None = None) -> Store:
 
 
 def synced(db: str | None, specs: Path | None = None) -> tuple[Store, Catalog]:
-    """The same store, and the catalogue out of it."""
+    """The up-to-date store, and its catalog."""
     opened = brought_up_to_date(db, specs)
     return opened, opened.load_catalog()
 
 
 def catalogue(db: str | None, specs: Path | None = None) -> Catalog:
-    """The catalogue out of the database; that of a folder of ops of one's own, which is in none, out of its files."""
+    """The catalog from the database; for a user's own ops folder, which is not in a database, from its files."""
     from opdb.core.settings import specs_folder
     from opdb.spec.paths import is_own
 
@@ -201,7 +201,7 @@ def catalogue(db: str | None, specs: Path | None = None) -> Catalog:
 
 
 def known_op(name: str, known: object) -> str:
-    """``name`` if it is one of ``known``.  Raises OpdbError with the nearest one."""
+    """``name`` if it is one of ``known``.  Raises OpdbError with the closest one."""
     import difflib
 
     from opdb.core.errors import OpdbError

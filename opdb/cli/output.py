@@ -1,4 +1,4 @@
-"""Rows and documents -> text on standard output, or a file."""
+"""Writes rows and documents as text to standard output or a file."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from opdb.core.errors import OpdbError
 from opdb.core.pages import NARROW, broken, style
 
 Rows = Iterable[Mapping[str, Any]]
-#: Pixels of a screen that a column of a table needs.
+#: The screen width in pixels that a column of a table needs.
 COLUMN = 90
-#: The backgrounds of cells that begin with these words, as the style of all pages names them.
+#: The background of cells that begin with these words, by its name in the style of all pages.
 _COLORS = {"yes": "yes", "no": "no", "crashed": "no", "hung": "no", "declared": "host"}
 
 
@@ -32,7 +32,7 @@ def print_json_line(document: Any) -> None:
 
 
 def cell(value: Any) -> str:
-    """A value in a table: lists joined, nothing for None."""
+    """A value as text in a table: lists are joined, None is empty."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -54,9 +54,9 @@ def print_rows(
     output: Path | None = None,
     types: Mapping[str, str] | None = None,
 ) -> None:
-    """Rows as a table (columns without any value are left out), CSV, Markdown, HTML or JSON, as they come.
+    """Prints rows as a table (without empty columns), CSV, Markdown, HTML, or JSON, as they come.
 
-    ``output`` is a file, which Parquet needs; ``types`` are those of its columns, text where nothing is said.
+    ``output`` is a file, which Parquet requires; ``types`` are the types of its columns, text by default.
     """
     if format_ is Format.parquet:
         from opdb.cli.parquet import write_parquet
@@ -90,7 +90,7 @@ def _lines(rows: Rows, columns: Sequence[str], format_: Format, title: str) -> I
 
 
 def _json(rows: Rows) -> Iterator[str]:
-    """An array, as ``json.dumps(..., indent=2)`` writes it."""
+    """An array in the format of ``json.dumps(..., indent=2)``."""
     before = "["
     for row in rows:
         if before != "[":
@@ -126,7 +126,7 @@ def _markdown(rows: Rows, columns: Sequence[str]) -> Iterator[str]:
 
 
 def _html(rows: Rows, columns: Sequence[str], title: str) -> Iterator[str]:
-    """A page without scripts: the head stays in sight, statuses have colors."""
+    """A page without scripts: the table head stays visible, statuses are colored."""
     safe = html.escape(title)
     colors = "".join(f".{word} {{ background: var(--{kind}-back); }}\n" for word, kind in _COLORS.items())
     sheet = style(
@@ -145,7 +145,7 @@ def _html(rows: Rows, columns: Sequence[str], title: str) -> Iterator[str]:
 
 
 def _td(column: str, text: str) -> str:
-    """The worst word of a cell gives its color."""
+    """A table cell, colored by its worst word."""
     words = {part.partition(":")[0] for part in text.split("; ")}
     found = next((w for w in ("crashed", "hung", "no", "yes", "declared") if w in words), None)
     kind = f' class="{found}"' if found else ""
@@ -157,7 +157,7 @@ def _shown(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> list[st
 
 
 def _plain(rows: Rows, columns: Sequence[str]) -> Iterator[str]:
-    """Column by column: what a hundred thousand rows have in common is put into words once."""
+    """Lines of plain text, built column by column: equal values in a hundred thousand rows are formatted once."""
     values = list(zip(*(tuple(map(r.__getitem__, columns)) for r in rows), strict=True)) or [()] * len(
         columns
     )
@@ -175,7 +175,7 @@ def _plain(rows: Rows, columns: Sequence[str]) -> Iterator[str]:
 
 
 def _words(column: Sequence[Any]) -> list[str]:
-    """The texts of a column."""
+    """The texts of a column; equal values are formatted once."""
     try:
         known = {v: cell(v) for v in set(column)}
     except TypeError:  # a list

@@ -1,4 +1,4 @@
-"""add-op --to: an op in a folder of one's own, from a file to a package that ran."""
+"""add-op --to: adds an op in the user's own folder, from a file to a package that ran."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Asked:
 
 
 class _Clock:
-    """Prints what was done, with the seconds that it took."""
+    """Prints each step with the seconds that it took."""
 
     def __init__(self) -> None:
         self.start = self.last = time.perf_counter()
@@ -52,7 +52,7 @@ class _Clock:
 
 
 def add(name: str, asked: Asked) -> None:
-    """The whole way; exit 1 where a kernel is still to be written, or a result is wrong."""
+    """Runs all steps; exits 1 if a kernel must still be written, or a result is wrong."""
     from opdb.author.own_ops import folder as own_folder
     from opdb.catalog.targets.target import soc_name
 
@@ -92,7 +92,7 @@ def add(name: str, asked: Asked) -> None:
 
 
 def _check(asked: Asked) -> None:
-    """Raises OpdbError for options that do not go together."""
+    """Raises OpdbError for incompatible options."""
     ways = {"--each": asked.each, "--kernel": asked.kernel, "--like": asked.like}
     given = [name for name, value in ways.items() if value is not None]
     if len(given) > 1:
@@ -125,7 +125,7 @@ def _draft(name: str, asked: Asked, own: OwnOp) -> tuple[str, list[str]]:
 
 
 def _reference(own: OwnOp, catalog: Catalog, asked: Asked) -> Reference | None:
-    """The file that was named, else PyTorch for ``--like``, else the expression of the spec."""
+    """The given file, else PyTorch for ``--like``, else the expression in the spec."""
     from opdb.author.own_ops import references
 
     compiled = catalog.compiled(own.op)
@@ -146,7 +146,7 @@ def _run(
     reference: Reference | None,
     clock: _Clock,
 ) -> bool:
-    """Runs the samples on each version and chip; whether something is wrong, or to be written."""
+    """Runs the samples on each version and chip; returns True if something is wrong or must still be written."""
     from opdb.author.own_ops import trials
     from opdb.execute.libraries.client import VendorWorker
     from opdb.generated.constants.backends import DEFAULT

@@ -33,7 +33,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def kernel_sources(given: list[Path] | None, specs: Path | None) -> list[Path]:
-    """The files that were named, and those of a folder of ops of one's own."""
+    """The given files, and the kernels in a user's own ops folder."""
     from opdb.core.settings import specs_folder
     from opdb.spec.paths import kernel_files
 

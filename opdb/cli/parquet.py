@@ -1,4 +1,4 @@
-"""Rows -> a Parquet file, in batches: what is in memory does not grow with their number."""
+"""Writes rows to a Parquet file in batches, so that memory does not grow with their number."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 from opdb.core.errors import MissingExtra, OpdbError
 from opdb.core.files import written_atomically
 
-_BATCH = 20_000  # rows; an op config and its log are some KB
+_BATCH = 20_000  # rows; an op config and its log are a few KB
 
 
 def write_parquet(
     path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str], types: Mapping[str, str]
 ) -> int:
-    """Writes the rows and returns their number; ``types`` are text, integer, number or boolean.
+    """Writes the rows and returns their number; ``types`` are text, integer, number, or boolean.
 
-    Raises MissingExtra without pyarrow, OpdbError where the file cannot be written; then nothing changed.
+    Raises MissingExtra without pyarrow, OpdbError if the file cannot be written; then nothing has changed.
     """
     try:
         import pyarrow

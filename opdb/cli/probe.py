@@ -25,7 +25,7 @@ def add_to(app: typer.Typer) -> None:
 
 @dataclass(frozen=True)
 class ProbeOptions:
-    """The options in the order of the help."""
+    """All options, in the order of the help."""
 
     op: Ops = None
     backend: Annotated[
@@ -75,7 +75,7 @@ class ProbeOptions:
     database: DatabaseOptions = DatabaseOptions()
 
     def check(self) -> None:
-        """Raises OpdbError for values that are none, and for options that do not go together."""
+        """Raises OpdbError for invalid values and incompatible options."""
         if self.budget is not None and self.budget <= 0:
             raise OpdbError(f"--budget {self.budget:g}: give a number of seconds above 0")
         if self.timeout <= 0:
@@ -115,7 +115,7 @@ def probe(options: ProbeOptions) -> None:
 
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """The first Ctrl-C, which lets what has begun come to its end; the second one ends the command."""
+    """Handles Ctrl-C: the first lets running work finish, the second ends the command."""
     import signal
 
     found: list[int] = []
@@ -133,7 +133,7 @@ def _interrupts() -> Iterator[list[int]]:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[Progress], None] | None]:
-    """A bar with the throughput on a terminal, nothing elsewhere."""
+    """A progress bar with the throughput on a terminal, nothing elsewhere."""
     if not sys.stderr.isatty():
         yield None
         return

@@ -1,4 +1,4 @@
-"""What a long command is doing: a line that counts seconds on a terminal, else a plain line per stage."""
+"""Progress of long commands: on a terminal a line that counts seconds, else a plain line per stage."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-#: Without a terminal, a stage that goes on is mentioned after so many seconds, then after twice as many, ...
+#: Without a terminal, a running stage is reported after this time, then after twice as long, ...
 STILL_SECONDS = 10.0
 
 
 class Stages:
-    """Shows one stage after the other; a context manager.
+    """Shows one stage after another; a context manager.
 
-    QNN tells nothing while it finalizes, so all that can be shown is how long a stage has taken so far.
-    A terminal is written to through stderr; plain lines go to stdout, none where ``quiet``.
+    QNN reports nothing while it finalizes, so only the elapsed time of a stage can be shown.
+    Output to a terminal goes to stderr; plain lines go to stdout, unless ``quiet``.
     """
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.quiet = quiet
-        self.seconds: list[tuple[str, str, float]] = []  # of the stages that ended: (stage, graph, wall time)
+        self.seconds: list[tuple[str, str, float]] = []  # finished stages: (stage, graph, wall time)
         self._place: tuple[str, str] | None = None
         self._begun = self._mention = 0.0
         self._bar: Any = None
@@ -45,7 +45,7 @@ class Stages:
             self._bar.stop()
 
     def __call__(self, stage: str, graph: str = "", so_far: float = 0.0) -> None:
-        """A stage begins, or goes on for ``so_far`` seconds: what VendorWorker calls as ``progress``."""
+        """Begins a stage, or continues it after ``so_far`` seconds; VendorWorker calls this as ``progress``."""
         if (stage, graph) != self._place:
             self._leave(done=True)
             self._place, self._begun, self._mention = (stage, graph), time.perf_counter(), STILL_SECONDS
@@ -56,7 +56,7 @@ class Stages:
             self._say(f"{_label(stage, graph)}: {so_far:.0f} s so far")
 
     def count(self, done: int, total: int) -> None:
-        """Of the stage that goes on, so many of ``total`` parts are done."""
+        """Reports that ``done`` of ``total`` parts of the current stage are done."""
         if self._place is None:
             return
         if self._bar is not None:
@@ -85,7 +85,7 @@ class Stages:
 
 @contextmanager
 def waiting(for_what: str) -> Iterator[None]:
-    """A spinner with the seconds on a terminal, nothing elsewhere; gone when done."""
+    """Shows a spinner with the seconds on a terminal, nothing elsewhere; it disappears when done."""
     if not sys.stderr.isatty():
         yield
         return

@@ -1,4 +1,4 @@
-"""--quantize, --data and --ranges: the recipe, what a model is calibrated on, and what came out."""
+"""--quantize, --data, and --ranges: the recipe, the calibration data, and the result."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ opdb: --quantize {recipe} needs calibration data: give --data FILE.npz, a folder
   The data decide the range of each tensor, and values outside it are clipped: without samples of real inputs the compiled
   model runs, but its results are wrong.  To try out compilation, calibrate on --data example (the model's own example inputs)
   or --data random (normally distributed numbers)."""
-#: Tensors whose ranges are printed.
+#: The number of tensors to print ranges for.
 SHOWN = 5
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What the command line says: how to quantize, on what, and where to write the ranges."""
+    """The options of calibration: the recipe, the data, and the file for the ranges."""
 
     recipe: Recipe
     data: str
     ranges: Path | None
 
     def samples(self, inputs: Sequence[GraphTensor], program: ExportedProgram) -> list[Sample]:
-        """The samples that --data names, for inputs in the order of the program's."""
+        """The samples of --data, for inputs in the program's order."""
         from opdb.execute.compile.calibration import named_samples
 
         return named_samples(self.data, inputs, program)
@@ -54,7 +54,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class QuantizationOptions:
-    """How `opdb compile` quantizes a model."""
+    """Options of `opdb compile` for quantizing a model."""
 
     quantize: Annotated[
         str | None,
@@ -79,9 +79,9 @@ class QuantizationOptions:
     ] = None
 
     def calibration(self, recipe: Recipe | None) -> Calibration | None:
-        """None where nothing is quantized; exits 2 for --quantize without --data.
+        """None if nothing is quantized; exits 2 for --quantize without --data.
 
-        ``recipe``: that of --quantize.  Raises OpdbError for --data or --ranges that nothing uses.
+        ``recipe``: the one of --quantize.  Raises OpdbError for --data or --ranges without a use.
         """
         if recipe is None and self.quantize is not None and (self.data or self.ranges):
             raise OpdbError(f"--quantize {self.quantize} quantizes nothing; leave --data and --ranges out")
@@ -97,9 +97,9 @@ class QuantizationOptions:
 
 
 def asked_recipe(quantize: str | None, dtype: str) -> tuple[Recipe | None, str]:
-    """The recipe of --quantize, None where nothing is quantized, and the type of floats: the recipe fp16 is --dtype f16.
+    """The recipe of --quantize, None if nothing is quantized, and the type of floats: the recipe fp16 means --dtype f16.
 
-    Raises OpdbError for an unknown recipe, SpecError for a wrong file.
+    Raises OpdbError for an unknown recipe, SpecError for an invalid file.
     """
     from opdb.lower.quantize.recipe import named
 
@@ -122,9 +122,9 @@ def quantized(
     states: Sequence[State] = (),
     sources: Mapping[str, Source] | None = None,
 ) -> tuple[QnnGraph, Calibrated]:
-    """``graph`` by opdb.lower.quantize; samples of a graph with states are steps one after the other.
+    """Quantizes ``graph`` with opdb.lower.quantize; samples of a graph with states are consecutive steps.
 
-    ``sources``: what its nodes come from, for the rules of the recipe.  Raises OpdbError for a graph that is quantized already.
+    ``sources``: the origins of its nodes, for the recipe's rules.  Raises OpdbError for a graph that is already quantized.
     """
     from opdb.core.dtypes import BY_SHORT
     from opdb.lower.quantize import Range, crowded, quantize, ranges_of
@@ -159,7 +159,7 @@ def rounded_file(
     rows: Sequence[Row],
     stages: Stages,
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """A copy of the ONNX file ``model`` with the weights that its recipe has rounded, and lines for the report."""
+    """A copy of the ONNX file ``model`` with weights rounded by its recipe, and lines for the report."""
     from opdb.execute.compile.rounding import rounded
 
     stages("round")
@@ -176,7 +176,7 @@ def _counted(samples: Sequence[Sample], stages: Stages) -> Iterator[Sample]:
 
 @dataclass(frozen=True)
 class Calibrated:
-    """What became of it: how many samples there were, the range of each tensor, and what its encoding cannot tell apart."""
+    """The result: number of samples, range of each tensor, warnings of values that an encoding cannot distinguish, notes."""
 
     how: Calibration
     samples: int
@@ -193,14 +193,14 @@ class Calibrated:
         return self.origin() | told | {"tensors": {name: asdict(r) for name, r in self.ranges.items()}}
 
     def save(self, model: str) -> None:
-        """Writes --ranges, where it was given."""
+        """Writes the file of --ranges, if given."""
         if self.how.ranges is not None:
             head = {"format": "opdb-ranges", "version": 1, "model": model}
             text = json.dumps(head | self.to_json(), indent=1)
             write_atomically(self.how.ranges, (text + "\n").encode())
 
     def print(self) -> None:
-        """What the model was calibrated on, and the widest ranges."""
+        """Prints the calibration data and the widest ranges."""
         many = f"{self.samples} sample{'s' * (self.samples != 1)}"
         print(f"  calibrated on {many} of {self.how.data}; the widest of {len(self.ranges)} ranges:")
         widest = sorted(self.ranges, key=lambda name: self.ranges[name].low - self.ranges[name].high)[:SHOWN]

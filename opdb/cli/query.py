@@ -26,7 +26,7 @@ def add_to(app: typer.Typer) -> None:
 
 @dataclass(frozen=True)
 class QueryOptions:
-    """Everything but the question, in the order of the help."""
+    """All options, in the order of the help."""
 
     op: Ops = None
     backend: Annotated[
@@ -69,7 +69,7 @@ class QueryOptions:
     db: Db = None
 
     def filters(self) -> Filters:
-        """The rows to show."""
+        """The filters for the rows."""
         from opdb.catalog.query import Filters
 
         return Filters(
@@ -77,7 +77,7 @@ class QueryOptions:
         )
 
     def title(self, question: str) -> str:
-        """The question with its answers' conditions."""
+        """A title: the question with its filters."""
         asked = (self.op, self.backend, self.soc, self.sdk, self.dtype, self.torch_op)
         words = (v for values in asked for v in values or ())
         return " ".join([question, *words, self.where or ""]).strip()
@@ -120,7 +120,7 @@ def query(
 
 
 def _renamed(question: str, disagree: bool) -> str:
-    """A question by its name of now, with a line on standard error where it was asked by an old one."""
+    """The current name of a question; prints a line to stderr if an old name was used."""
     from opdb.catalog.query import RENAMED
 
     new = "runs" if question == "evidence" and disagree else RENAMED.get(question, question)

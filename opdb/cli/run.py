@@ -55,7 +55,7 @@ def run_file(
 
 
 def _execution(file: Path, options: RunOptions) -> tuple[Execution, str | None]:
-    """What is to be run, and the notice about the emulation's errata.  Raises OpdbError for options that do not fit the file."""
+    """The execution to run, and the notice about the emulation's errata.  Raises OpdbError for options that do not fit the file."""
     from opdb.cli.run_options import check_profile, target_of
     from opdb.core.errors import OpdbError
     from opdb.execute.compile.execute import Execution, chosen_graph, emulation_notice
@@ -86,7 +86,7 @@ def _execution(file: Path, options: RunOptions) -> tuple[Execution, str | None]:
 
 
 def _executed(execution: Execution, notice: str | None, options: RunOptions) -> RunReport:
-    """Runs it, and writes the files that the options name."""
+    """Runs it, and writes the files of the options."""
     from opdb.cli.run_report import RunReport
     from opdb.execute.compile.model_io import recorded_scalars
     from opdb.execute.compile.outputs import shown
@@ -102,7 +102,7 @@ def _executed(execution: Execution, notice: str | None, options: RunOptions) -> 
 
 
 def _write(execution: Execution, found: Executed, values: Mapping[str, Array], options: RunOptions) -> None:
-    """Writes --outputs, which are ``values``, --save-states and --trace."""
+    """Writes the files of --outputs (``values``), --save-states, and --trace."""
     from opdb.execute.compile.outputs import write
 
     if options.outputs is not None:

@@ -1,4 +1,4 @@
-"""The options of run, and which of them go together."""
+"""The options of run, and the checks of their combinations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Everything but the file, in the order of the help."""
+    """All options, in the order of the help."""
 
     inputs: Annotated[
         list[str] | None,
@@ -79,7 +79,7 @@ class RunOptions:
     json: Json = False
 
     def check(self) -> None:
-        """Raises OpdbError for values that are none, and for options that do not go together."""
+        """Raises OpdbError for invalid values and incompatible options."""
         if self.repeat < 1:
             raise OpdbError(f"--repeat {self.repeat}: give 1 or more")
         if self.steps < 1:
@@ -93,7 +93,7 @@ class RunOptions:
 
 
 def check_program(file: Path, options: RunOptions) -> None:
-    """Refuses what a .pte cannot have."""
+    """Raises OpdbError for options that do not apply to a .pte."""
     profiled = options.profile != "off" or options.trace is not None
     if options.graph is not None or options.real or profiled or options.steps > 1:
         raise OpdbError(
@@ -102,7 +102,7 @@ def check_program(file: Path, options: RunOptions) -> None:
 
 
 def check_profile(options: RunOptions, backend: str) -> None:
-    """Raises OpdbError for a level of --profile that ``backend`` does not have, and for --trace without any."""
+    """Raises OpdbError for a level of --profile that ``backend`` lacks, and for --trace without --profile."""
     from opdb.runtime.qnn.profile import check_level
 
     check_level(options.profile, backend)
@@ -111,7 +111,7 @@ def check_profile(options: RunOptions, backend: str) -> None:
 
 
 def target_of(backend: str, errata: ErrataOptions) -> Target:
-    """The target of a run; by default the emulator where it stands in for ``backend`` here."""
+    """The target of a run; by default the emulator if this machine emulates ``backend``."""
     from opdb.catalog.targets.target import Target, emulates_here
     from opdb.judge.errata.policy import known_errata
 

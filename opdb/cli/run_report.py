@@ -1,4 +1,4 @@
-"""How run shows what a graph gave."""
+"""Prints the results of a graph's run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EMULATION = "wall times of QNN's emulation on this machine, not of a device"
 
 @dataclass(frozen=True)
 class RunReport:
-    """``values``: of the outputs ``tensors``, as they are shown; none after a failure."""
+    """The report of a run.  ``values``: displayed values of the outputs ``tensors``; empty after a failure."""
 
     execution: Execution
     found: Executed
@@ -31,11 +31,11 @@ class RunReport:
 
     @property
     def done(self) -> bool:
-        """Whether the library ran the graph."""
+        """True if the library ran the graph."""
         return self.found.result.stage == "done"
 
     def print_json(self) -> None:
-        """One document with stable keys."""
+        """Prints one document with stable keys."""
         from opdb.execute.compile.outputs import figures
 
         header, result = self.execution.header, self.found.result
@@ -60,7 +60,7 @@ class RunReport:
         )
 
     def print(self) -> None:
-        """The outputs in figures and the times; after a failure its reason, on stderr."""
+        """Prints figures of the outputs and the times; after a failure its reason, on stderr."""
         header = self.execution.header
         if not self.done:
             print_failure(
@@ -89,7 +89,7 @@ class RunReport:
 
 
 def _figures(tensor: GraphTensor, value: Array) -> str:
-    """The line of one output."""
+    """Formats the line of one output."""
     from opdb.core.dtypes import BY_SHORT
     from opdb.execute.compile.outputs import figures
 
@@ -101,7 +101,7 @@ def _figures(tensor: GraphTensor, value: Array) -> str:
 
 
 def figures_text(found: Mapping[str, Any]) -> str:
-    """e.g. `min -1  max 2  mean 0.5`, without those that there are not."""
+    """Formats figures, e.g. `min -1  max 2  mean 0.5`, without missing ones."""
     return "  ".join(f"{k} {found[k]:.6g}" for k in ("min", "max", "mean") if found[k] is not None)
 
 

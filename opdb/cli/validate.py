@@ -29,7 +29,7 @@ def add_to(app: typer.Typer) -> None:
 
 @dataclass(frozen=True)
 class ValidateOptions:
-    """Everything but the file, in the order of the help."""
+    """All options, in the order of the help."""
 
     target: TargetOptions = TargetOptions()
     against: Annotated[str | None, typer.Option("--against", help="'vendor': ask the real library too.")] = (
@@ -52,7 +52,7 @@ class ValidateOptions:
     json: Json = False
 
     def check_against(self) -> None:
-        """Raises OpdbError for an unknown --against, and for one without the library to ask."""
+        """Raises OpdbError for an unknown --against, and without a backend whose library can be asked."""
         if self.against not in (None, "vendor"):
             raise OpdbError(f"--against {self.against}: only 'vendor' is known")
         if self.against and self.target.backend is None:
@@ -98,7 +98,7 @@ def validate(
 
 
 def _rows(file: str, keep_going: bool) -> Iterator[tuple[str, str | None, OpConfig | OpdbError]]:
-    """(place, id, op config) for each in the file; with --keep-going the reason in the place of one that is none."""
+    """(place, id, op config) for each item in the file; with --keep-going, the error instead of an invalid op config."""
     from opdb.cli.op_configs import configs, rows
 
     return rows(file) if keep_going else ((place, c.id, c) for place, c in configs(file))
@@ -106,7 +106,7 @@ def _rows(file: str, keep_going: bool) -> Iterator[tuple[str, str | None, OpConf
 
 @dataclass(frozen=True)
 class _Judged:
-    """``policies``: of the errata, by rule.  ``variant``: the nearest that is accepted; ``answer``: the library's."""
+    """A verdict.  ``policies``: errata policy by rule.  ``variant``: the nearest accepted config; ``answer``: the library's."""
 
     verdict: Verdict
     policies: Mapping[str, str]
@@ -149,7 +149,7 @@ def _judged(
 
 
 def _print_invalid(place: str, ident: str | None, error: OpdbError, json: bool) -> None:
-    """The row of what is no op config."""
+    """Prints the row of an invalid op config."""
     if json:
         print_json_line({"place": place, "id": ident, "verdict": "invalid", "error": str(error)})
     else:
@@ -157,7 +157,7 @@ def _print_invalid(place: str, ident: str | None, error: OpdbError, json: bool) 
 
 
 def _askable() -> list[str]:
-    """The options that name a library to ask."""
+    """The options for each library that can be asked."""
     return [f"--backend {b.name}{' and --soc' if b.per_soc else ''}" for b in ASKED]
 
 
@@ -179,7 +179,7 @@ def _vendor_json(answer: Any) -> dict[str, Any]:
 def print_verdict(
     place: str, verdict: Verdict, variant: Variant | None, answer: Any, verbose: bool = False
 ) -> None:
-    """The verdict, the rules that are broken, and what the library says."""
+    """Prints the verdict, the broken rules, and the library's answer."""
     ident = f" {verdict.config.id}" if verdict.config.id else ""
     print(f"{place}:{ident} {verdict.config.op} on {verdict.target}: {verdict.verdict}")
     for v in sorted(verdict.violations, key=lambda v: v.warning):

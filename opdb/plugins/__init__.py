@@ -1,1 +1,1 @@
-"""What opdb can do beyond QNN itself: a folder for each plug-in, found by opdb.core.plugins."""
+"""The plug-ins: everything beyond QNN itself, a folder each, found by opdb.core.plugins."""

@@ -1,8 +1,8 @@
-"""An ATen schema -> the mapping onto a QNN op, by what arguments and parameters are called and hold.
+"""Maps an ATen schema to a QNN op, by the names and contents of arguments and parameters.
 
-Nothing here knows an op: an argument finds its slot or parameter by name, by a synonym, or by a form that
-the field shares (``dim`` for an axis, ``normalized_shape`` for trailing axes).  What is left becomes a guard
-where one value of the argument is what QNN does, an ignored argument where it changes no result, or words.
+Nothing here is specific to an op: an argument finds its slot or parameter by name, by a synonym, or by a common
+form (``dim`` for an axis, ``normalized_shape`` for trailing axes).  The rest become guards if QNN implements
+one value of the argument, ignored arguments if they do not change the result, or words.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from opdb.catalog.facts import AtenArgument, AtenSchema
 from opdb.spec.mapping import plain_type
 from opdb.spec.model import OpDef
 
-#: ATen's word for a tensor -> slots it can be, the first that the op has.
+#: ATen's name of a tensor -> possible slots; the first one in the op is used.
 TENSORS = {
     "self": ("x", "a"), "input": ("x", "a"), "mat1": ("a", "x"), "mat2": ("b", "weight"), "other": ("b",),
     "exponent": ("b",), "tensors": ("xs",), "weight": ("weight", "filter", "gamma", "coeff"),
     "bias": ("bias", "beta"), "index": ("indices",), "grid": ("grid",), "condition": ("condition",),
     "src": ("updates",), "running_mean": ("mean",), "running_var": ("variance",),
 }  # fmt: skip
-#: A slot's layout -> where its dims are in PyTorch's order (N, C, spatial; out, in, spatial).
+#: A slot's layout -> the positions of its dims in PyTorch's order (N, C, spatial; out, in, spatial).
 ORDERS = {
     "NHWC": [0, 2, 3, 1], "NDHWC": [0, 2, 3, 4, 1], "HWIO": [2, 3, 1, 0], "DHWIO": [2, 3, 4, 1, 0],
 }  # fmt: skip
-#: ATen's word for a value -> parameters it can be.
+#: ATen's name of a value -> the parameter.
 VALUES = {
     "eps": "epsilon", "keepdim": "keep_dims", "groups": "group", "min_val": "min_value",
     "max_val": "max_value", "min": "min_value", "max": "max_value", "negative_slope": "alpha",
 }  # fmt: skip
-#: Arguments that choose how PyTorch computes, not what.
+#: Arguments that choose how PyTorch computes, not the result.
 IGNORED = {
     "cudnn_enable": "Selects a PyTorch implementation; same result.",
     "cudnn_enabled": "Selects a PyTorch implementation; same result.",
@@ -39,7 +39,7 @@ IGNORED = {
     "size": "The result has it.",
     "output_padding": "Only a transposed convolution reads it.",
 }
-#: Arguments whose one value QNN computes; the guard, and why.
+#: Arguments of which QNN implements one value; the guard, and the reason.
 GUARDS = {
     "alpha": ("{0} == 1.0", "QNN does not scale the second operand."),
     "scale": ("{0} == 1.0", "QNN does not scale the result."),
@@ -52,7 +52,7 @@ GUARDS = {
 
 
 def mapping(op: OpDef, schema: AtenSchema) -> tuple[dict[str, Any], list[str]]:
-    """One entry of ``torch`` as YAML data, and the arguments that nothing accounts for."""
+    """One entry of ``torch`` as YAML data, and the arguments that it does not cover."""
     draft = _Draft(op, schema)
     for argument in schema.arguments:
         if not draft.tensor(argument) and not draft.value(argument):
@@ -92,7 +92,7 @@ class _Draft:
         self.words: list[str] = []
 
     def tensor(self, argument: AtenArgument) -> bool:
-        """A tensor argument goes to the slot of its name or synonym."""
+        """Assigns a tensor argument to the slot with its name or synonym; returns True if there is one."""
         if not argument.type.startswith("Tensor"):
             return False
         free = [s for s in self.op.inputs if s not in self.inputs]
@@ -103,7 +103,7 @@ class _Draft:
         return False
 
     def laid_out(self, slot: str, name: str) -> str:
-        """The tensor with its dims in the slot's order; PyTorch has channels before the spatial dims."""
+        """The tensor with its dims in the slot's order; PyTorch has the channels before the spatial dims."""
         layout = self.op.inputs[slot].layout
         if layout not in ORDERS:
             return name
@@ -114,14 +114,14 @@ class _Draft:
         return f"permute({name}, {order})"
 
     def value(self, argument: AtenArgument) -> bool:
-        """A value goes to the parameter of its name or synonym, or by one of the shared forms."""
+        """Assigns a value to the parameter with its name or synonym, or by a common form; returns True if there is one."""
         name, params = argument.name, self.op.params
         if name in ("dim", "dims", "axis") and self._dims(argument):
             return True
         if name == "normalized_shape" and "axes" in params:
             self.params["axes"] = f"range({self.rank} - len({name}), {self.rank})"
             return True
-        windows = "pad_amount" in params and params["pad_amount"].dims[0]  # the same on both sides of each
+        windows = "pad_amount" in params and params["pad_amount"].dims[0]  # equal on both sides of each dim
         if name == "padding" and windows and plain_type(argument.type)[0] == "int[]":
             each = (f"expand({name}, {windows})[{i}]" for i in range(windows))
             self.params["pad_amount"] = "[" + ", ".join(f"[{p}, {p}]" for p in each) + "]"
@@ -142,7 +142,7 @@ class _Draft:
         return True
 
     def _dims(self, argument: AtenArgument) -> bool:
-        """``dim`` as an axis, axes (ascending) or a permutation; negative ones count from the back."""
+        """Uses ``dim`` as an axis, axes (ascending), or a permutation; negative ones count from the back."""
         one = plain_type(argument.type) == ("int", False)
         for param in ("axis", "axes", "perm"):
             if param not in self.op.params or param in self.params:
@@ -176,7 +176,7 @@ class _Draft:
             self.words.append(f"{self.schema.target}: the argument {name} ({argument.type})")
 
     def stand_ins(self) -> None:
-        """An optional input that is not the last has its documented fill where PyTorch has None."""
+        """Gives an optional input that is not the last its documented fill where PyTorch has None."""
         shape = next((a.name for a in self.schema.arguments if a.name == "normalized_shape"), None)
         optional = [s for s, t in self.op.inputs.items() if t.optional and s in self.inputs]
         for slot in optional[:-1]:

@@ -1,4 +1,4 @@
-"""The constraints of an op definition: each kind of fact -> a rule, or words for what has none."""
+"""Translates the constraints of an op definition: each kind of fact becomes a rule, or words if it has none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opdb.author.importers.naming import Names
 from opdb.author.importers.symbolic import Condition, between, expression, translate
 from opdb.catalog.facts import DocumentedOp, DocumentedParam, DocumentedTensor
 
-#: Kinds that a slot's shape, type or presence states already, or that nothing follows from.
+#: Kinds that a slot's shape, type, or presence already states, or that imply nothing.
 STATED = {
     "shape_same",
     "rank_same",
@@ -21,7 +21,7 @@ STATED = {
     "dynamic_dims",
     "dynamic_dims_allowed",
 }
-#: Kinds whose text says what must hold; the second group where it is about a parameter.
+#: Kinds whose text is the rule; OF_PARAMS: only if it is about a parameter.
 DIRECT = {"size", "divisible", "dim_relation", "rank_relation"}
 OF_PARAMS = {"value_range", "value_cmp", "unique"}
 RISING = re.compile(r"(\w+)\[i\+1\] > \1\[i\]")
@@ -31,7 +31,7 @@ Part = DocumentedTensor | DocumentedParam
 def of_op(
     op: DocumentedOp, names: Names, ins: dict[str, Any], outs: dict[str, Any]
 ) -> tuple[list[Condition], list[str]]:
-    """Rules in the order of slots and parameters, and the facts that none expresses."""
+    """Rules in the order of slots and parameters, and the facts that they do not express."""
     rules: list[Condition] = _broadcasting(op, ins)
     words: list[str] = []
     shapes = {**ins, **outs}
@@ -80,7 +80,7 @@ def _agree_beside_axis(own: str) -> list[Condition]:
 
 
 def _where_present(rule: Condition, absent: list[str]) -> Condition:
-    """The rule for configs that have what it reads."""
+    """Restricts a rule to configs that have the parts it reads."""
     read = set(re.findall(r"[A-Za-z_]\w*", re.sub(r"present\(\w+\)", "", rule.require)))
     known = set(re.findall(r"present\((\w+)\)", rule.when or ""))
     parts = [f"present({name})" for name in absent if name in read - known]
@@ -88,7 +88,7 @@ def _where_present(rule: Condition, absent: list[str]) -> Condition:
 
 
 def _stated(kind: str, shape: Any) -> bool:
-    """Whether a fact without a rule is stated by the slot's shape."""
+    """True if the slot's shape already states a fact that has no rule."""
     derived = isinstance(shape, str) and shape != "any"
     of_shape = kind in ("broadcast", "dim_relation") and derived
     return kind in STATED or (kind == "rank" and isinstance(shape, list)) or of_shape
@@ -115,14 +115,14 @@ def _rules(fact: Any, part: Part, own: str, names: Names, shape: Any) -> Iterato
 
 
 def _says_itself(kind: str, text: str, shape: Any, of_param: bool) -> bool:
-    """Whether the fact's own text is the rule."""
+    """True if the fact's own text is the rule."""
     if kind == "value_relation":
         return RISING.fullmatch(text) is not None
     return (kind in DIRECT and not isinstance(shape, str)) or (kind in OF_PARAMS and of_param)
 
 
 def _each(rule: Condition, own: str, names: Names) -> Condition:
-    """A rule about a variadic slot, for each of its tensors."""
+    """Applies a rule about a variadic slot to each of its tensors."""
     if own not in names.variadic:
         return rule
     taken = {*names.slots.values(), *names.params}

@@ -1,4 +1,4 @@
-"""Files of YAML or JSON that other tools write, with the place of every part."""
+"""Reads YAML or JSON files of other tools, with the place of every part."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pydantic import BaseModel, ConfigDict
 from opdb.core.errors import OpdbError
 from opdb.spec.document import At, Document, parse_document
 
-#: Begins another document of a YAML file, or ends one.
+#: Starts another document of a YAML file, or ends one.
 BORDER = re.compile(r"^(---|\.\.\.)(?=\s|$).*$", re.MULTILINE)
 
 
 class Lenient(BaseModel):
-    """A part of such a file.  Fields that are not known are kept, to be named."""
+    """A part of such a file.  Unknown fields are kept, to be reported."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -25,14 +25,14 @@ class Lenient(BaseModel):
 
 
 def read_documents(path: Path) -> Iterator[Document]:
-    """The documents of a file, without empty ones.  Raises OpdbError for what cannot be read."""
+    """The nonempty documents of a file.  Raises OpdbError if it cannot be read."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise OpdbError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise OpdbError(f"{path}: not a text in UTF-8") from None
-    text = text.replace("\t", " ")  # JSON may be indented with tabs, YAML, of which it is a part, may not
+    text = text.replace("\t", " ")  # JSON may be indented with tabs; YAML, which includes JSON, may not
     begin = 0
     for end in [*(m.start() for m in BORDER.finditer(text)), len(text)]:
         part = BORDER.sub("", text[begin:end], 1) if BORDER.match(text, begin) else text[begin:end]
@@ -43,7 +43,7 @@ def read_documents(path: Path) -> Iterator[Document]:
 
 
 def inside(document: Document, at: At) -> Document:
-    """The document that a part of another one would be, with its places."""
+    """A part of a document as a document of its own, with its places."""
     data = document.data
     for step in at:
         data = data[step]

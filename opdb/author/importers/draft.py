@@ -1,7 +1,7 @@
-"""The draft of a spec from the bundled facts: ``draft("LayerNorm")`` is the text of specs/ops/LayerNorm.yaml.
+"""Drafts a spec from the bundled facts: ``draft("LayerNorm")`` is the text of specs/ops/LayerNorm.yaml.
 
-Every part is translated by kind of fact (see the modules beside this one), compiled, and what the rule
-language refuses is taken out again; all that has no expression stands as a comment at the end.
+Every part is translated by kind of fact (see the modules beside this one) and compiled, and parts that the rule
+language refuses are removed; whatever has no expression becomes a comment at the end.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from opdb.spec.lang.printer import to_text
 from opdb.spec.mapping import compile_mapping, unaccounted
 from opdb.spec.model import STRENGTHS, OpDef
 
-#: The backends that a draft describes, those first whose libraries were asked, and the letter of their rules.
+#: The backends that a draft describes, first those whose libraries were asked, with their letter for rules.
 LETTERS = {b.name: b.letter for b in sorted(BACKENDS.values(), key=lambda b: not b.asked)}
-#: What a kernel that moves elements takes.
+#: The data types of a kernel that only moves elements.
 WHOLE_BYTES = tuple(d.short for d in DTYPES if d.numpy is not None)
-#: How far a result may be from PyTorch's, by the class of the op's arithmetic.
+#: The tolerated difference of a result from PyTorch's, by the class of the op's arithmetic.
 TOLERANCES: dict[str, dict[str, dict[str, Any]]] = {
     "copy": {"f32": {}, "f16": {}},
     "exact": {"f32": {"ulp": 1}, "f16": {"ulp": 1}},
@@ -59,12 +59,12 @@ def draft(
 ) -> str:
     """The YAML text of a spec of a documented op; comments at its end say what it does not express.
 
-    ``torch_targets`` come first among the mappings; targets that are known to mean the same follow.  ``like``
-    is the spec of a similar op: an op that no document knows gets its slots, parameters, rules and samples.
-    ``facts`` stand in for the bundled ones.  ``package``: the op package of an op that QNN does not have; it takes
-    what the kernel of ``like`` takes.  ``signatures``: of the targets that are not ATen's.  A target that cannot be
-    accounted for in full is left out, and so are those of ``ranked``, whose candidates stand in families.
-    Raises OpdbError for an op that is unknown and like nothing, and for an unknown ATen target.
+    ``torch_targets`` come first among the mappings; targets known to be equivalent follow.  ``like``
+    is the spec of a similar op: an undocumented op gets its slots, parameters, rules, and samples.
+    ``facts`` replace the bundled ones.  ``package``: the op package of an op that QNN does not have; it takes
+    the types of the kernel of ``like``.  ``signatures``: of the targets outside ATen.  Omits targets that are not
+    fully covered, and targets in ``ranked``, whose candidates are in families.
+    Raises OpdbError for an undocumented op without ``like``, and for an unknown ATen target.
     """
     words: list[str] = []
     if facts is not None:
@@ -87,14 +87,14 @@ def draft(
 
 
 def parts(op: reference.DocumentedOp) -> dict[str, Any]:
-    """The data of the spec that the facts make, without mappings, numbers and samples; it compiles."""
+    """The part of the spec's data that follows from the facts, without mappings, numbers, and samples; it compiles."""
     data = _documented(op, [])
     _settle(data, [])
     return data
 
 
 def _documented(op: reference.DocumentedOp, words: list[str]) -> dict[str, Any]:
-    """The spec of the op's definition and backends, as YAML data that may not compile yet."""
+    """The spec data for the op's definition and backends; it may not compile yet."""
     if not op.outputs:
         raise OpdbError(f"{op.name} has no output tensors; a spec describes tensors, not graphs")
     names = names_of(op)
@@ -125,7 +125,7 @@ def _documented(op: reference.DocumentedOp, words: list[str]) -> dict[str, Any]:
 def backend_section(
     op: reference.DocumentedOp, backend: str, names: Names, shapes: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    """What a spec says of one backend, as YAML data that may not compile yet, and what no rule expresses.
+    """A spec's section for one backend, as YAML data that may not compile yet, and the facts that no rule expresses.
 
     ``shapes``: the entries of the spec's inputs and outputs by name.
     """
@@ -139,14 +139,14 @@ def backend_section(
 
 
 def _alike(op_name: str, like: OpDef, package: str | None, words: list[str]) -> dict[str, Any]:
-    """The slots, parameters, rules, encodings, tolerance and samples of ``like``; in a package also its kernel."""
+    """The slots, parameters, rules, encodings, tolerance, and samples of ``like``; in a package also its kernel."""
     data: dict[str, Any] = like.model_dump(mode="json")
     data |= {"op": op_name, "summary": like.summary, "quant": like.model_dump(mode="json").get("quant", {})}
     for key in ("source", "backends", "torch", "extends", *(() if package else ("kernel",))):
         data.pop(key, None)
     if package:
         source = f"{package}@1.0#{op_name}"
-        if data.get("kernel"):  # the function of ``like`` computes it
+        if data.get("kernel"):  # the function of ``like`` computes the op
             data["kernel"] = {k: v for k, v in data["kernel"].items() if k in ("function", "dtypes")}
         data |= {"package": package, "source": source}
         rows = _rows_of_kernel(like)
@@ -160,7 +160,7 @@ def _alike(op_name: str, like: OpDef, package: str | None, words: list[str]) -> 
 
 
 def _rows_of_kernel(like: OpDef) -> dict[str, Any]:
-    """The type rows that the backend of op packages has of ``like`` and its kernel takes, by the type of the first input."""
+    """The type rows of ``like`` on the backend of op packages that its kernel supports, split by the first input's type."""
     first, part = next(iter(like.inputs), None), like.backends.get(PACKAGED)
     if like.kernel is None or first is None or part is None:
         return {}
@@ -178,7 +178,7 @@ def _numbered(letter: str, rules: Sequence[Condition]) -> dict[str, Any]:
 
 
 def _settle(data: dict[str, Any], words: list[str]) -> CompiledOp:
-    """``data`` compiled, after taking out what the rule language refuses; rules in their final spelling."""
+    """Compiles ``data`` after removing parts that the rule language refuses, and rewrites rules in their final spelling."""
     compiled = settle(data, words)
     data["let"] = {name: to_text(node) for name, node in compiled.lets}
     _spell(data["constraints"], {r.id: r for r in compiled.rules}, "C")
@@ -191,7 +191,7 @@ def _settle(data: dict[str, Any], words: list[str]) -> CompiledOp:
 
 
 def _leave_out_stated(rules: dict[str, Any], backend: str, compiled: CompiledOp) -> None:
-    """Takes out the rules of a backend that the op definition, or an earlier one, states in the same words."""
+    """Removes rules of a backend that the op definition, or an earlier rule, states in the same words."""
     seen = {(r.when and to_text(r.when), to_text(r.require)) for r in compiled.rules}
     for rule in compiled.backend_rules[backend]:
         text = (rule.when and to_text(rule.when), to_text(rule.require))
@@ -201,7 +201,7 @@ def _leave_out_stated(rules: dict[str, Any], backend: str, compiled: CompiledOp)
 
 
 def _spell(rules: dict[str, Any], compiled: dict[str, Any], letter: str) -> None:
-    """Numbers rules without gaps, in the printer's spelling."""
+    """Numbers rules consecutively, and rewrites them in the printer's spelling."""
     old = list(rules.items())
     rules.clear()
     for number, (ident, rule) in enumerate(old, 1):
@@ -224,7 +224,7 @@ def _targets(op_name: str, given: Sequence[str] | None, like: OpDef | None) -> l
 def _torch(
     compiled: CompiledOp, targets: Sequence[str], signatures: Mapping[str, str], words: list[str]
 ) -> dict[str, Any]:
-    """A mapping for each target that can be accounted for in full; words for the others."""
+    """A mapping for each target that is fully covered; words for the others."""
     out: dict[str, Any] = {}
     for target in targets:
         schema = torch_schema(target, signatures.get(target))
@@ -247,7 +247,7 @@ def _torch(
 
 
 def _numbers(op_name: str, compiled: CompiledOp) -> dict[str, Any]:
-    """Quantization, kernel and tolerance."""
+    """Quantization, kernel, and tolerance."""
     kind = _class(op_name, compiled)
     first, last = compiled.inputs[0].name if compiled.inputs else None, compiled.outputs[0].name
     out: dict[str, Any] = {
@@ -260,7 +260,7 @@ def _numbers(op_name: str, compiled: CompiledOp) -> dict[str, Any]:
 
 
 def _class(op_name: str, compiled: CompiledOp) -> str:
-    """copy and exact from a table; sums over axes and products with weights from the op's parts."""
+    """The class of arithmetic: copy and exact from a table; reductions and products from the op's parts."""
     classes = json.loads((files("opdb.catalog.facts") / "data" / "classes.json").read_text(encoding="utf-8"))
     for name, ops in classes.items():
         if op_name in ops:
@@ -272,7 +272,7 @@ def _class(op_name: str, compiled: CompiledOp) -> str:
 
 @cache
 def _kernels() -> frozenset[str]:
-    """The C functions of the kernels that ship with opdb."""
+    """The C functions of opdb's own kernels."""
     found: set[str] = set()
     for file in (files("opdb.runtime") / "src" / "kernels").iterdir():
         if file.name.endswith(".c"):

@@ -1,4 +1,4 @@
-"""The folder of drafts (specs/drafts): files that a person takes up with ``opdb add-op``, never the catalogue itself."""
+"""The folder of drafts (specs/drafts): a person adopts them with ``opdb add-op``; they are not in the catalog."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opdb.core.files import write_atomically
 
 
 def write_drafts(folder: Path, texts: Mapping[str, str], force: bool = False) -> list[Path]:
-    """Writes a file per op and returns them.  All or none: raises OpdbError where a draft is there already."""
+    """Writes a file per op and returns the paths.  All or nothing: raises OpdbError if a draft already exists."""
     paths = {name: folder / f"{name}.yaml" for name in texts}
     there = [path for path in paths.values() if path.exists()]
     if there and not force:

@@ -1,4 +1,4 @@
-"""QnnOpDef.h: the names of ops and parameters and the values of enums; what of them the catalogue does not have."""
+"""Reads QnnOpDef.h: names of ops and parameters, values of enums; and compares it with the catalog."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Header:
 
 
 def read(path: Path) -> Header:
-    """Raises OpdbError for a file that is not such a header, SpecError with all macros that cannot be read."""
+    """Raises OpdbError for a file that is not such a header, SpecError with all unreadable macros."""
     try:
         text = read_bytes(path).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -63,7 +63,7 @@ def _header(path: Path, defined: list[tuple[int, str, str]]) -> Header:
     ops: dict[str, HeaderOp] = {}
     version: dict[str, str] = {}
     macros: dict[str, str] = {}  # macro -> op
-    params: dict[str, list[tuple[str, str]]] = {}  # op -> start of the macros of an enum, and its parameter
+    params: dict[str, list[tuple[str, str]]] = {}  # op -> prefix of an enum's macros, and its parameter
     for line, macro, value in defined:
         text = re.fullmatch(r'"([^"\\]+)"', value)
         if macro.startswith("QNN_OPSET_VERSION_"):
@@ -103,7 +103,7 @@ def _enum(
     macro: str, value: str, macros: Mapping[str, str], params: Mapping[str, list[tuple[str, str]]],
     ops: Mapping[str, HeaderOp],
 ) -> str | None:  # fmt: skip
-    """Takes in one value of an enum; what is wrong with it."""
+    """Adds one value of an enum; returns the problem, if any."""
     try:
         number = int(value.strip("()").rstrip("uUlL"), 0)
     except ValueError:
@@ -123,7 +123,7 @@ def _enum(
 
 
 def compare(header: Header, catalog: Catalog) -> list[dict[str, Any]]:
-    """Rows of COLUMNS: what is new in the header, gone from it, or other than in the catalogue."""
+    """Rows of COLUMNS for everything new in the header, gone from it, or different in the catalog."""
     rows: list[dict[str, Any]] = []
     ours = {name: op for name, op in catalog.ops.items() if op.package == PACKAGE}
     graphs = _graphs()
@@ -143,7 +143,7 @@ def compare(header: Header, catalog: Catalog) -> list[dict[str, Any]]:
 
 
 def _graphs() -> dict[str, set[str]]:
-    """The documented ops that have no tensors, and so no spec: their parameters are names of graphs."""
+    """The documented ops without tensors, which have no spec: their parameters are names of graphs."""
     ops = (facts.documented_op(name) for name in facts.documented_ops())
     return {op.name: {p.name for p in op.params} for op in ops if not op.outputs}
 
@@ -172,9 +172,9 @@ def _row(op: str, what: str, name: str, header: Any, catalogue: Any) -> dict[str
 
 
 def drafts(header: Header, catalog: Catalog, document: str) -> dict[str, str]:
-    """Drafts by op: of ops that the catalogue lacks, and next versions of specs whose parameters or enums differ.
+    """Drafts by op: for ops missing in the catalog, and next versions of specs with different parameters or enums.
 
-    A header has no types, defaults and slots: what had to be left open stands in comments at the end.
+    A header lacks types, defaults, and slots: open points become comments at the end.
     """
     source = f"{document}@opset-{header.opset}"
     out: dict[str, str] = {}
@@ -236,7 +236,7 @@ def _braces(values: Mapping[str, int]) -> str:
 
 
 def _open(params: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """What a header does not say of parameters."""
+    """Facts about parameters that a header lacks."""
     return [
         f"whether {name} is mandatory, its default" + ("" if values else " and its type (u32 stands for it)")
         for name, values in params.items()

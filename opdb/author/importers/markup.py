@@ -1,6 +1,6 @@
-"""The only module that knows the XML and HTML library: untrusted files -> trees with line numbers.
+"""Parses untrusted XML and HTML files into trees with line numbers; only this module uses the library.
 
-No DTD, no entities beyond XML's own five, no network, bounded in size.
+No DTD, no entities beyond XML's own five, no network, limited size.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 from opdb.core.errors import MissingExtra, OpdbError
 
 MAX_BYTES = 32 * 1024 * 1024
-#: lxml's element; its own types are not ours.
+#: lxml's element; opdb has no types for it.
 Element = Any
 DOCTYPE = re.compile(rb"<!\s*(DOCTYPE|ENTITY)", re.IGNORECASE)
 
 
 def parse_xml(path: Path) -> Element:
-    """The root element.  Raises OpdbError: cannot be read, not XML (with the line), has a DTD."""
+    """The root element.  Raises OpdbError if the file cannot be read, is not XML (with the line), or has a DTD."""
     etree = _etree()
     data = read_bytes(path)
     if b"\0" in data[:4] or data[:2] in (b"\xff\xfe", b"\xfe\xff"):
@@ -42,7 +42,7 @@ def parse_xml(path: Path) -> Element:
 
 
 def parse_html(path: Path) -> Element:
-    """The root element of a page in UTF-8.  Raises OpdbError: cannot be read, no UTF-8, no HTML."""
+    """The root element of a UTF-8 page.  Raises OpdbError if the file cannot be read, or is not UTF-8 or not HTML."""
     etree = _etree()
     data = read_bytes(path)
     try:
@@ -62,7 +62,7 @@ def parse_html(path: Path) -> Element:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Raises OpdbError: not there, a folder, larger than MAX_BYTES."""
+    """The content of a file.  Raises OpdbError if it does not exist, is a folder, or is larger than MAX_BYTES."""
     try:
         if path.stat().st_size > MAX_BYTES:
             raise OpdbError(f"{path}: larger than {MAX_BYTES // 2**20} MiB")
@@ -72,7 +72,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def words(element: Element) -> str:
-    """The text in an element, white space joined."""
+    """The text in an element, with white space collapsed."""
     return " ".join("".join(element.itertext()).split())
 
 

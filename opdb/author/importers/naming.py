@@ -1,8 +1,8 @@
-"""The names a draft gives to slots, shape symbols and C functions.
+"""Chooses the names of slots, shape symbols, and C functions in a draft.
 
-A document numbers its slots (``in[0]``) and speaks of dims by words (``channel_in``); a spec has short
-names: x and y for a lone main input and output, a and b for two equals, xs and ys for any number, the
-document's own word otherwise.
+A document numbers its slots (``in[0]``) and has words for dims (``channel_in``); a spec has short
+names: x and y for a single main input and output, a and b for two equals, xs and ys for any number, and
+otherwise the document's own word.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from opdb.catalog.facts import DocumentedOp, DocumentedTensor
 from opdb.spec.fields import RESERVED
 from opdb.spec.lang.functions import FUNCTIONS
 
-#: The document's word for a slot -> the spec's.
+#: The document's name of a slot -> the spec's.
 SLOTS = {"input": "x", "input_a": "a", "input_b": "b", "output": "y"}
 VARIADIC = {"inputs": "xs", "outputs": "ys"}
-#: The document's word for a dim -> the symbol that is usual for it.
+#: The document's word for a dim -> the usual symbol.
 SYMBOLS = {
     "batch": "N", "height": "H", "width": "W", "depth": "D", "channel": "C", "channel_in": "C",
     "channel_out": "K", "filter_height": "KH", "filter_width": "KW", "filter_depth": "KD", "height_out": "OH",
@@ -28,12 +28,12 @@ SYMBOLS = {
 
 
 def snake(op: str) -> str:
-    """e.g. LayerNorm -> layer_norm, Conv2d -> conv2d, Nv12ToRgb -> nv12_to_rgb."""
+    """Converts to snake case, e.g. LayerNorm -> layer_norm, Conv2d -> conv2d, Nv12ToRgb -> nv12_to_rgb."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", op).lower()
 
 
 def symbol(word: str) -> str:
-    """The shape symbol of a document's word for a dim; e.g. channel_in -> C, num_rois -> NumRois."""
+    """The shape symbol for a document's word for a dim; e.g. channel_in -> C, num_rois -> NumRois."""
     if word in SYMBOLS:
         return SYMBOLS[word]
     return "".join(part[:1].upper() + part[1:] for part in word.split("_"))
@@ -45,27 +45,27 @@ class Names:
 
     slots: dict[str, str]  # e.g. {"in[0]": "x", "out[0]": "y"}
     params: tuple[str, ...]
-    symbols: dict[str, str]  # the document's words for dims and ranks -> what the rule language calls them
-    lists: frozenset[str]  # parameters that hold several values
+    symbols: dict[str, str]  # the document's words for dims and ranks -> the rule language's
+    lists: frozenset[str]  # parameters with several values
     variadic: frozenset[str]  # spec names of variadic slots
     dims: dict[str, tuple[str, ...]]  # the document's words for the dims of a slot
 
     def of(self, slot: str) -> str:
-        """The spec's name; the first tensor of a variadic slot is ``xs[0]``."""
+        """The spec's name of a slot; the first tensor of a variadic slot is ``xs[0]``."""
         for position, name in self.slots.items():
             if position != slot and name in self.variadic and position.startswith(f"{slot[:-1]}.."):
                 return f"{name}[0]"
         return self.slots.get(slot, slot)
 
     def dim(self, slot: str, word: str) -> str | None:
-        """The symbol of a dim of a slot; e.g. the height of a filter is its filter_height."""
+        """The symbol for a dim of a slot; e.g. the height of a filter is its filter_height."""
         words = self.dims.get(slot, ())
         found = [w for w in words if w == word] or [w for w in words if w.endswith(f"_{word}")]
         return symbol(found[0]) if found and found[0].isidentifier() else None
 
 
 def names_of(op: DocumentedOp) -> Names:
-    """Raises nothing: a name that the rule language cannot use gets an underscore."""
+    """Chooses all names of an op; a name that the rule language cannot use gets an underscore."""
     slots: dict[str, str] = {}
     taken = {p.name for p in op.params}
     for group in (op.inputs, op.outputs):

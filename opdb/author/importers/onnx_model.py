@@ -1,4 +1,4 @@
-"""ONNX files: the model with what is known of its tensors, and its nodes with those of branches and loops."""
+"""Reads ONNX files: the model with inferred shapes, and all of its nodes, including those in branches and loops."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ OWN = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.trainin
 
 
 def load(path: Path) -> Any:
-    """The model with the shapes that ONNX can tell; those of foreign nodes' outputs it cannot.
+    """The model with the shapes that ONNX can infer; it cannot for outputs of foreign nodes.
 
-    Raises OpdbError: no such file, or it is no ONNX model.
+    Raises OpdbError if the file cannot be read or is not an ONNX model.
     """
     try:
         model = onnx.load(str(path), load_external_data=False)
     except OSError as error:
         raise OpdbError(f"{path}: cannot read: {error.strerror}") from None
-    except Exception as error:  # protobuf's, by message
+    except Exception as error:  # protobuf's errors
         raise OpdbError(f"{path}: not an ONNX model: {str(error).splitlines()[0]}") from None
     if not model.HasField("graph"):
         raise OpdbError(f"{path}: not an ONNX model: it has no graph")
-    with suppress(Exception):  # a model that ONNX cannot follow still has what it states
+    with suppress(Exception):  # a model that ONNX cannot infer keeps its declared shapes
         model = onnx.shape_inference.infer_shapes(model)
     return model
 
 
 def nodes(graph: Any, outer: Mapping[str, Any] | None = None) -> Iterator[tuple[Any, Mapping[str, Any]]]:
-    """All nodes, those of branches and loops before the node that has them, each with what is known of tensors by name.
+    """All nodes, those in branches and loops before the node that contains them, each with the known tensors by name.
 
-    That is a TypeProto.Tensor, and of a weight the TensorProto.
+    A known tensor is a TypeProto.Tensor, or for a weight its TensorProto.
     """
     known = dict(outer or {})
     known |= {v.name: v.type.tensor_type for v in (*graph.value_info, *graph.input, *graph.output)}

@@ -1,7 +1,7 @@
-"""Nodes of foreign domains in an ONNX model -> collections, from which specs are drafted.
+"""Collects the nodes of foreign domains in an ONNX model into collections, from which specs are drafted.
 
-A model has no definition of such an op, only uses of it: ranks, data types and attributes are what all its nodes have in
-common.  A dim that is the same in an input and an output of every node is one symbol.
+A model has no definition of such an op, only uses of it: ranks, data types, and attributes are what its nodes have in
+common.  A dim that is equal in an input and an output of every node becomes one symbol.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from opdb.core.errors import OpdbError
 from opdb.generated.constants.backends import BACKENDS
 
 AttributeProto, TensorProto = onnx.AttributeProto, onnx.TensorProto
-#: Element types -> short names; 64-bit whole numbers become those of 32 bits that QNN's indices have.
+#: Element types -> short names; 64-bit integers become 32-bit, the type of QNN's indices.
 DTYPES = {
     TensorProto.FLOAT: "f32", TensorProto.FLOAT16: "f16", TensorProto.BFLOAT16: "bf16", TensorProto.DOUBLE: "f32",
     TensorProto.INT8: "i8", TensorProto.UINT8: "u8", TensorProto.INT16: "i16", TensorProto.UINT16: "u16",
@@ -34,14 +34,14 @@ ATTRIBUTES = {
 }  # fmt: skip
 Dim = int | str | None
 RANK_WORDS = {n: word for word, n in RANKS.items()}
-#: A use with more elements than this in a tensor is no sample.
+#: A use with more elements in a tensor does not become a sample.
 MOST = 2**18
 LETTERS = "ABDEFGJKLMOPQRTUVWXYZ"
 
 
 @dataclass
 class _Value:
-    """What is known of a tensor of the graph."""
+    """The known facts of a tensor in the graph."""
 
     dtype: int = 0
     shape: list[Dim] | None = None
@@ -50,7 +50,7 @@ class _Value:
 
 @dataclass
 class _Uses:
-    """All nodes of one op: their tensors by place, None where one is left out, and their attributes."""
+    """All nodes of one op: their tensors by place, None for omitted ones, and their attributes."""
 
     domain: str
     inputs: list[list[_Value | None]] = field(default_factory=list)
@@ -59,7 +59,7 @@ class _Uses:
 
 
 def read(path: Path) -> list[Collection]:
-    """One collection for each foreign domain of a model.  Raises OpdbError: no model, or no such node."""
+    """One collection for each foreign domain of a model.  Raises OpdbError for another file, or without such nodes."""
     model = load(path)
     uses: dict[str, _Uses] = {}
     functions = {(f.domain, f.name) for f in model.functions}
@@ -124,7 +124,7 @@ def _op(name: str, uses: _Uses) -> tuple[OpXml, list[str]]:
 
 
 def _examples(uses: _Uses, tensors: Sequence[Tensor]) -> Iterator[dict[tuple[str, str], Any]]:
-    """The op as the nodes of the model have it; a dim without a number is 2."""
+    """The op's uses in the model's nodes; a dim without a number becomes 2."""
     params = [t.name for t in tensors if t.role == "Parameter"]
     made: list[dict[tuple[str, str], Any]] = []
     for inputs, attributes in zip(uses.inputs, uses.attributes, strict=True):
@@ -144,14 +144,14 @@ def _examples(uses: _Uses, tensors: Sequence[Tensor]) -> Iterator[dict[tuple[str
 
 
 def _column(rows: Sequence[Sequence[_Value | None]], place: int) -> list[_Value | None]:
-    """One place of all nodes."""
+    """The values at one place in all nodes."""
     return [row[place] if place < len(row) else None for row in rows]
 
 
 def _symbols(columns: Sequence[Sequence[_Value | None]]) -> list[list[str] | None]:
-    """For each place the dims in the notation of specs; None where the rank is unknown or differs.
+    """The dims at each place in the notation of specs; None if the rank is unknown or differs.
 
-    Dims that are equal in every node, and not 1 in all of them, are one symbol.
+    Dims that are equal in every node become one symbol.
     """
     names: dict[tuple[Dim, ...], str] = {}
     out: list[list[str] | None] = []
@@ -172,7 +172,7 @@ def _symbols(columns: Sequence[Sequence[_Value | None]]) -> list[list[str] | Non
 
 
 def _letter(n: int) -> str:
-    """A, B, D, ..., A1, ..."""
+    """The n-th symbol: A, B, D, ..., A1, ..."""
     return LETTERS[n % len(LETTERS)] + (str(n // len(LETTERS)) if n >= len(LETTERS) else "")
 
 

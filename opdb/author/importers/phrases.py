@@ -1,6 +1,6 @@
-"""Turns of the documents' notation that single backends use -> the notation that ``symbolic`` translates.
+"""Rewrites special phrases in the documents' notation into the notation that ``symbolic`` translates.
 
-Each pattern stands for one way of saying something; a text that none knows is returned as it is.
+Each pattern handles one phrase; a text that none matches is returned unchanged.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SCALED = (
 
 
 def plain(text: str, names: Names, own: str, first: str) -> str:
-    """``text`` without its turns of phrase; ``own`` is what it is about, ``first`` the op's first tensor."""
+    """``text`` with special phrases rewritten; ``own`` is the slot or parameter it is about, ``first`` the op's first tensor."""
     every = first.removesuffix("[0]")
     text = re.sub(r"(\w+)\[(\d)\] == (\w+)\[(\d)\] \(flattened index\)", _flattened, text)
     text = re.sub(r"(\w+) nonzero only on dims \{1,2\}.*", lambda m: PADDED.format(p=m[1], x=first), text)
@@ -40,13 +40,13 @@ def plain(text: str, names: Names, own: str, first: str) -> str:
 
 
 def _flattened(match: re.Match[str]) -> str:
-    """An index into the values of a parameter of two columns."""
+    """An index into the values of a two-column parameter."""
     (p, i, q, j) = match.groups()
     return f"{p}[{int(i) // 2}][{int(i) % 2}] == {q}[{int(j) // 2}][{int(j) % 2}]"
 
 
 def _broadcasts(text: str, names: Names) -> str:
-    """Which ways of broadcasting two inputs a backend leaves out."""
+    """Rewrites "no broadcasting" or "no mixed broadcasting" of two inputs as a condition on their shapes."""
     found = re.search(r"not (mixed_)?broadcast\((in\[0\]), (in\[1\])\)", text)
     if found is None:
         return text

@@ -1,4 +1,4 @@
-"""Rows of types that a library of a later SDK was seen to take or refuse, beside those of the documents."""
+"""Adds rows of types printed by a later SDK's library to the rows of the documents."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from opdb.catalog.facts import DocumentedOp, observed_rows, observed_sdk, observ
 def merge(
     op: DocumentedOp, backend: str, names: Names, documented: dict[str, list[Row]]
 ) -> tuple[dict[str, list[Row]], dict[str, dict[str, str]]]:
-    """The rows by configuration with those that the backend's library printed besides, and where these come from.
+    """The rows by configuration plus those that only the backend's library prints, and the origins of the latter.
 
-    Nothing changes for an op whose table the library does not print, or whose slots it prints differently.
+    Nothing changes for an op whose table the library does not print, or prints with other slots.
     """
     printed = _printed(op, backend, names)
     if not printed:
         return documented, {}
     rows, origins = dict(documented), {}
     sdk = observed_sdk(backend)
-    later = "_" + sdk.replace(".", "_")  # where a later library differs, e.g. FP16_2_47
+    later = "_" + sdk.replace(".", "_")  # a later library's differences get this suffix, e.g. FP16_2_47
     for config, group in printed.items():
         new = [row for row in group if not any(_covers(d, row) for g in documented.values() for d in g)]
         if new:
@@ -42,7 +42,7 @@ def _printed(op: DocumentedOp, backend: str, names: Names) -> dict[str, list[Row
 
 
 def _first(slot: str) -> str:
-    """The first tensor of a slot: in[0..m] -> in[0]."""
+    """The name of a slot's first tensor: in[0..m] -> in[0]."""
     return slot.partition("..")[0].rstrip("]") + "]"
 
 

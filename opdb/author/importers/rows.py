@@ -1,4 +1,4 @@
-"""Documented dtype tables -> the type rows of a spec, as few as multiply out to exactly the same table."""
+"""Turns documented dtype tables into the type rows of a spec: few rows that multiply out to exactly the same table."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ Row = dict[str, tuple[str, ...]]  # slot -> short dtype names
 
 
 def compact(rows: Sequence[Mapping[str, Sequence[str]]]) -> list[Row]:
-    """``rows`` with cells joined where the result stands for the same set of combinations.
+    """``rows`` with cells joined as long as the set of combinations stays the same.
 
-    Two rows that differ in one slot become one whose cell lists both; repeated, the last slot first, until
-    nothing changes.  The order of rows and of names in a cell is that of the document.
+    Two rows that differ in one slot become one whose cell lists both; this repeats, starting with the last slot, until
+    nothing changes.  Rows, and names in a cell, keep the document's order.
     """
     out: list[Row] = []
     for row in rows:
@@ -28,7 +28,7 @@ def compact(rows: Sequence[Mapping[str, Sequence[str]]]) -> list[Row]:
 
 
 def _join(rows: list[Row], slot: str) -> list[Row]:
-    """Rows that agree everywhere but in ``slot``, joined."""
+    """Joins rows that only differ in ``slot``."""
     joined: dict[tuple[tuple[str, tuple[str, ...]], ...], Row] = {}
     for row in rows:
         rest = tuple((s, c) for s, c in row.items() if s != slot)

@@ -1,4 +1,4 @@
-"""Small valid op configs for a draft: all inputs, the required ones only, dims of size 1, several axes."""
+"""Small valid op configs for a draft: all inputs, only the required ones, dims of size 1, several axes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FULL, FLAT, ONES = [2, 3, 4], [5], [1, 1]
 
 
 def samples(op: OpDef) -> list[dict[str, Any]]:
-    """``samples`` as YAML data; empty where a required shape is not a list of symbols."""
+    """The spec's ``samples`` as YAML data; empty if a required shape is not a list of symbols."""
     if any(t.shape in ("any", None) and not t.variadic and not t.optional for t in op.inputs.values()):
         return []
     given = [p for p, d in op.params.items() if d.default is None and not d.optional]

@@ -1,4 +1,4 @@
-"""The data of a draft -> a spec that compiles: what the rule language refuses is taken out and kept in words."""
+"""Makes a draft's data compile: parts that the rule language refuses are removed and kept as words."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from opdb.spec.compiler import compile_op
 from opdb.spec.definitions import CompiledOp, CompileError, Fault
 from opdb.spec.model import STRENGTHS, OpDef
 
-#: What the rules of a backend may read besides the op.
+#: Context that a backend's rules can read in addition to the op.
 CONTEXT = {b.name: b.context for b in BACKENDS.values()}
 
 
 def settle(data: dict[str, Any], words: list[str]) -> CompiledOp:
-    """``data`` (of a spec file) compiled, after taking out of it what the rule language refuses.
+    """Compiles ``data`` (of a spec file) after removing the parts that the rule language refuses.
 
-    Each part that was taken out is added to ``words``.  Raises OpdbError if the rest is no spec.
+    Each removed part is added to ``words``.  Raises OpdbError if the rest is not a spec.
     """
     for _ in range(40):
         try:
@@ -28,7 +28,7 @@ def settle(data: dict[str, Any], words: list[str]) -> CompiledOp:
 
 
 def take_out(data: dict[str, Any], fault: Fault, words: list[str]) -> None:
-    """Removes the part that a fault names, and keeps what it said in words."""
+    """Removes the part that a fault names, and adds its text to ``words``."""
     at = fault.at
     if at[0] == "backends" and at[2] == "constraints":
         words.append(f"{at[1]}: {_said(data['backends'][at[1]]['constraints'].pop(at[3]))}")

@@ -1,4 +1,4 @@
-"""Inputs, parameters and outputs of a draft: shapes, types, defaults."""
+"""Inputs, parameters, and outputs of a draft: shapes, types, defaults."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opdb.author.importers.naming import Names, symbol
 from opdb.author.importers.symbolic import expression, formula
 from opdb.catalog.facts import DocumentedOp, DocumentedParam, DocumentedTensor
 
-#: Parameters whose name says what their numbers are.
+#: Parameters whose names determine the kind of their numbers.
 KINDS = {"axis": "axis", "axes": "axes", "perm": "perm", "pad_amount": "pads", "multiples": "shape"}
 LAYOUTS = {4: "NHWC", 5: "NDHWC"}
 
@@ -76,7 +76,7 @@ def _dim(text: str, names: Names) -> str:
 
 
 def outputs(op: DocumentedOp, names: Names, ins: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The ``outputs`` of the spec and the ``let`` that their shapes need."""
+    """The ``outputs`` of the spec, and the ``let`` definitions for their shapes."""
     out: dict[str, Any] = {}
     lets: dict[str, str] = {}
     page = _Page(op, names, ins, lets)
@@ -92,7 +92,7 @@ def outputs(op: DocumentedOp, names: Names, ins: dict[str, Any]) -> tuple[dict[s
 
 
 def _parts(op: DocumentedOp, names: Names, lets: dict[str, str]) -> dict[str, Any]:
-    """A variadic output that is cut along an axis at the positions of a parameter."""
+    """A variadic output made by cutting along an axis at the positions in a parameter."""
     count = next((c["expr"] for c in op.constraints if c["kind"] == "count_relation"), "")
     match = re.fullmatch(r"count\(out\) == size\((\w+)\) \+ 1", count)
     if match is None or "axis" not in names.params:

@@ -1,7 +1,7 @@
-"""What a backend's supplement adds to an op: its type rows, and rules with the condition they hold under.
+"""A backend's additions to an op, from its supplement: type rows, and rules with their conditions.
 
-A rule that the document gives for some configurations gets a guard on data types, unless its own condition
-picks types that occur nowhere else; one that the type rows or the shapes imply is left out.
+A rule for some configurations gets a guard on data types, unless its own condition
+picks types that occur nowhere else; a rule that follows from the type rows or the shapes is left out.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ DIRECT = (
     "shape_same",
     "dtype_same",
 )
-#: Kinds about a slot that its shape in the spec states where it follows from other slots or parameters.
+#: Kinds about a slot that its shape in the spec states if it follows from other slots or parameters.
 OF_SHAPES = ("broadcast", "dim_relation", "rank_relation", "shape_same")
-#: The operations of a class that a document names.
+#: The operations in a class that a document names.
 CLASSES = {
     "comparison": ("EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "NOT_EQUAL"),
     "logical": ("AND", "NOT", "OR", "XOR"),
 }
-#: Kinds that ask for nothing that an op config can show.
+#: Kinds without a requirement that an op config can show.
 SILENT = ("dynamic_dims_unsupported", "updateable_quant", "ignored_if")
 
 
@@ -52,7 +52,7 @@ SILENT = ("dynamic_dims_unsupported", "updateable_quant", "ignored_if")
 class Supplement:
     source: str
     rows: dict[str, list[Row]]  # by configuration
-    origins: dict[str, dict[str, str]]  # of configurations that are not the document's
+    origins: dict[str, dict[str, str]]  # of configurations that are not in the document
     rules: list[Condition]
     words: list[str]  # facts that no rule expresses
 
@@ -60,7 +60,7 @@ class Supplement:
 def of_backend(
     op: DocumentedOp, backend: DocumentedBackend, names: Names, shapes: dict[str, Any]
 ) -> Supplement:
-    """``shapes``: the entries of the spec's inputs and outputs by name."""
+    """Reads a backend's supplement.  ``shapes``: the entries of the spec's inputs and outputs by name."""
     rows, missing, words = _rows(op, backend, names)
     source = backend.source
     if missing and not any(s.slot in cells for _, cells in backend.rows for s in (*op.inputs, *op.outputs)):
@@ -81,10 +81,10 @@ def of_backend(
 def _rows(
     op: DocumentedOp, backend: DocumentedBackend, names: Names
 ) -> tuple[dict[str, list[Row]], list[str], list[str]]:
-    """The rows by configuration with a cell for every slot, the slots whose cells nothing tells, and words.
+    """The rows by configuration with a cell for every slot, the slots without known types, and words.
 
-    A slot that a table leaves out takes the types of its definition, or of the first slot beside it: what
-    the document says of the tensors that it goes with.
+    A slot that a table omits gets the types of its definition, or else of the first slot next to it, since
+    the document describes tensors that go together.
     """
     out: dict[str, list[Row]] = {}
     missing: dict[str, None] = {}
@@ -113,19 +113,19 @@ def _rows(
 
 
 def _asked(backend: DocumentedBackend) -> bool:
-    """Whether a library tells what a table leaves out."""
+    """True if the backend's library was asked for facts that a table omits."""
     record = BACKENDS.get(backend.name)
     return record is not None and record.asked
 
 
 def _never(backend: DocumentedBackend, slot: str) -> bool:
-    """Whether the backend takes no tensor in the slot."""
+    """True if the backend accepts no tensor in the slot."""
     facts = backend.slots.get(slot, {}).get("constraints", ())
     return any(f["kind"] in ("slot_unsupported", "only_default") for f in facts)
 
 
 def _beside_tensors(op: DocumentedOp, cells: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """What a table says about slots that the op lacks, and about parameter types that differ from the op's."""
+    """Facts in a table about slots that the op lacks, and parameter types that differ from the op's."""
     slots = {t.slot for t in (*op.inputs, *op.outputs)}
     of_params = {p.name: (p.dtype,) for p in op.params}
     rest = [(s, c) for s, c in cells.items() if s not in slots and s in of_params and c != of_params[s]]
@@ -166,7 +166,7 @@ class _Reader:
     # -- one fact
 
     def _rules(self, kind: str, fact: Any, own: str, configs: tuple[str, ...]) -> list[Condition] | None:
-        """The rules that a fact makes; [] where others imply it, None where nothing expresses it."""
+        """The rules for a fact; [] if others imply it, None if no rule can express it."""
         method = getattr(self, f"_{kind}", None)
         found: list[Condition] | None = None
         if method is not None:
@@ -177,7 +177,7 @@ class _Reader:
         return None if found is None or None in guarded else [g for g in guarded if g is not None]
 
     def _direct(self, kind: str, fact: Any, own: str) -> list[Condition] | None:
-        """The fact's own text; [] where the slot's shape follows from others and so states it."""
+        """The fact's own text as a rule; [] if the slot's shape follows from others and so states it."""
         entry = self.shapes.get(own)
         shape = entry.get("shape") if isinstance(entry, dict) else entry
         if kind in OF_SHAPES and isinstance(shape, str) and shape != "any":
@@ -185,11 +185,11 @@ class _Reader:
         if fact.get("required"):
             return None
         if fact["expr"].startswith("for d != channel: shape(in[i])[d] == shape(in[0])[d]"):
-            return []  # what every definition of such an op states
+            return []  # every definition of such an op states it
         return [translate(phrases.plain(fact["expr"], self.names, own, self.first), self.names, own)]
 
     def _guarded(self, rule: Condition, own: str, configs: tuple[str, ...]) -> Condition | None:
-        """The rule under its configurations; None where data types do not tell them apart."""
+        """The rule restricted to its configurations; None if data types do not distinguish them."""
         parts = [f"present({own})"] if own in self.optional and "present(" not in rule.require else []
         if not self._everywhere(configs) and not self._own_types(rule, own, configs):
             guard = self._config_guard(configs)
@@ -204,7 +204,7 @@ class _Reader:
         return "All" in configs or set(self.rows) <= set(configs)
 
     def _own_types(self, rule: Condition, own: str, configs: tuple[str, ...]) -> bool:
-        """Whether the rule's condition picks types of ``own`` that occur in ``configs`` only."""
+        """True if the rule's condition picks types of ``own`` that only occur in ``configs``."""
         elsewhere = self._types(own, tuple(c for c in self.rows if c not in configs))
         picked = [
             d for d in self._types(own, configs) if rule.when and _mentions(rule.when, f"{own}.dtype", d)
@@ -212,7 +212,7 @@ class _Reader:
         return bool(picked) and not set(picked) & set(elsewhere)
 
     def _config_guard(self, configs: tuple[str, ...]) -> str | None:
-        """A condition on the types of the first slot whose types tell the configurations apart."""
+        """A condition on the types of the first slot whose types distinguish the configurations; None if there is none."""
         rest = tuple(c for c in self.rows if c not in configs)
         for slot in [self.main, *(n for n in self.names.slots.values() if n not in self.optional)]:
             inside = self._types(slot, configs)
@@ -221,7 +221,7 @@ class _Reader:
         return None
 
     def _types(self, own: str, configs: tuple[str, ...]) -> list[str]:
-        """The types that a slot has in the rows of ``configs``, in the document's order."""
+        """The types of a slot in the rows of ``configs``, in the document's order."""
         found: dict[str, None] = {}
         for config in configs if "All" not in configs else tuple(self.rows):
             for row in self.rows.get(config, ()):
@@ -229,7 +229,7 @@ class _Reader:
         return list(found)
 
     def _when(self, text: str | None, own: str, configs: tuple[str, ...]) -> str | None:
-        """The condition of a fact about a tensor: its dtype, encoding or bit width."""
+        """The condition of a fact about a tensor: its dtype, encoding, or bit width."""
         if text is None:
             return None
         if text == "bitwidth == 16" or text.startswith("16-bit "):
@@ -258,7 +258,7 @@ class _Reader:
         return [rule]
 
     def _implied_rank(self, fact: Any, own: str, configs: tuple[str, ...]) -> bool:
-        """Whether the slot's shape, and the limits of the inputs, say it already."""
+        """True if the slot's shape, or the limits of the inputs, already state it."""
         entry = self.shapes.get(own)
         shape = entry.get("shape") if isinstance(entry, dict) else entry
         if isinstance(shape, list) and shape and not shape[0].endswith("..."):
@@ -333,7 +333,7 @@ class _Reader:
             if any(_bits(d) == fact["self_bits"] for d in row[own])
         ]
         if all(_bits(d) == fact["other_bits"] for row in wide for d in row[other]):
-            return []  # the type rows say so
+            return []  # the type rows state it
         mine, theirs = (
             [d for d in self._types(s, configs) if _bits(d) == fact["self_bits"]] for s in (own, other)
         )
@@ -370,13 +370,13 @@ class _Reader:
         return self._direct("only_value", fact, own)
 
     def _value_denied(self, fact: Any, own: str, configs: tuple[str, ...]) -> list[Condition] | None:
-        """Nothing where the document also says which values are allowed."""
+        """Returns no rule if the document also states which values are allowed."""
         others = self.backend.slots.get(own, {}).get("constraints", ())
         allowed = any(f["kind"] == "value_allowed" and f["config"] in configs for f in others)
         return [] if allowed else self._direct("value_denied", fact, own)
 
     def _in_table(self, own: str) -> bool:
-        """Whether the document gives a slot types."""
+        """True if the document has types for a slot."""
         return any(self.names.of(slot) == own for _, cells in self.backend.rows for slot in cells)
 
     def _slot_unsupported(self, fact: Any, own: str, configs: tuple[str, ...]) -> list[Condition] | None:
@@ -384,7 +384,7 @@ class _Reader:
         return [Condition(f"not present({own})", fact["expr"])] if known else None
 
     def _dtype_by_operation(self, fact: Any, own: str, configs: tuple[str, ...]) -> list[Condition] | None:
-        """One rule for the operations that take the same types, as far as the rows narrow them at all."""
+        """One rule for all operations with the same types, if these are fewer than in the rows."""
         if fact.get("only") and "=>" in fact["expr"]:
             return [translate(fact["expr"], self.names, own)]
         if not fact.get("table"):
@@ -404,7 +404,7 @@ class _Reader:
         return out
 
     def _operations(self, word: str, fact: Any) -> list[str]:
-        """The values of ``operation`` that a table's line is for: its name, or all of a class."""
+        """The values of ``operation`` in a table's line: its name, or all of a class."""
         if fact["by"] != "operation_class":
             return [word]
         every = next((list(p.enum) for p in self.op.params if p.name == "operation"), [])
@@ -412,12 +412,12 @@ class _Reader:
         return [o for o in every if (o in CLASSES[word] if word in CLASSES else o not in classed)]
 
     def _size(self, fact: Any, own: str, configs: tuple[str, ...]) -> list[Condition] | None:
-        """A length that the parameter's type states; e.g. u32[2]."""
+        """Returns no rule for a length that the parameter's type already states; e.g. u32[2]."""
         p = next((p for p in self.op.params if p.name == own), None)
         return [] if p is not None and p.shape is not None and p.shape[0].isdigit() else None
 
     def _dtype_in(self, fact: Any, own: str, configs: tuple[str, ...]) -> list[Condition] | None:
-        """Types of a parameter: the spec has one."""
+        """Returns no rule for a parameter's single type, which the spec already states."""
         return [] if own in self.names.params and len(fact["dtypes"]) == 1 else None
 
     def _rank_relation(self, fact: Any, own: str, configs: tuple[str, ...]) -> list[Condition] | None:
@@ -425,7 +425,7 @@ class _Reader:
 
 
 def _merged(entries: Sequence[Any]) -> list[tuple[Any, tuple[str, ...]]]:
-    """Facts that differ in their configuration only, together with all of them."""
+    """Merges facts that only differ in their configuration, each with all of its configurations."""
     found: dict[str, tuple[Any, list[str]]] = {}
     for entry in entries:
         key = str({k: v for k, v in entry.items() if k != "config"})
@@ -434,7 +434,7 @@ def _merged(entries: Sequence[Any]) -> list[tuple[Any, tuple[str, ...]]]:
 
 
 def _equals(p: DocumentedParam, value: Any) -> str:
-    """The parameter compared with a literal of its type; e.g. rounding_mode == FLOOR, not keep_dims."""
+    """Compares the parameter with a literal of its type; e.g. rounding_mode == FLOOR, not keep_dims."""
     if p.dtype == "bool8":  # a flag is not compared with a number
         return p.name if value else f"not {p.name}"
     if p.enum:
@@ -447,7 +447,7 @@ def _bits(dtype: str) -> int:
 
 
 def _mentions(text: str, attribute: str, dtype: str) -> bool:
-    """Whether a condition asks for a type of a slot; e.g. "gamma.dtype in (uq16, sq16)"."""
+    """True if a condition requires a type of a slot; e.g. "gamma.dtype in (uq16, sq16)"."""
     return attribute in text and dtype in text.replace("(", " ").replace(")", " ").replace(",", " ").split()
 
 

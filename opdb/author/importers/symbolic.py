@@ -1,8 +1,8 @@
-"""The symbolic constraints of the reference facts -> expressions of the rule language.
+"""Translates the symbolic constraints of the reference facts into expressions of the rule language.
 
-The facts are written in a small notation of their own (``all(self) in [1, N-1]``, ``A => B``,
-``dtype(self) == dtype(in[0])``).  ``translate`` rewrites text; whether the result is in the rule language
-is decided by its parser, when the draft is compiled (opdb.author.importers.draft).
+The facts use their own small notation (``all(self) in [1, N-1]``, ``A => B``,
+``dtype(self) == dtype(in[0])``).  ``translate`` rewrites text; the rule language's parser decides later if the result is
+valid, when the draft is compiled (opdb.author.importers.draft).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SLOT = r"(?:in|out)\[[^\]]*\]"
 
 @dataclass(frozen=True)
 class Condition:
-    """One rule before it has an id.  ``text`` is the fact it came from."""
+    """One rule without an id.  ``text`` is the fact it came from."""
 
     require: str
     text: str
@@ -26,7 +26,7 @@ class Condition:
     why: str | None = None
 
     def data(self) -> object:
-        """As a spec file has it."""
+        """The rule in the form of a spec file."""
         if self.when is None and not self.expect and self.why is None:
             return self.require
         out = {"when": self.when, "expect" if self.expect else "require": self.require, "why": self.why}
@@ -34,7 +34,7 @@ class Condition:
 
 
 def translate(text: str, names: Names, own: str) -> Condition:
-    """The condition that ``text`` states; ``own`` is the spec name of the slot or parameter it belongs to."""
+    """The condition stated by ``text``; ``own`` is the spec name of the slot or parameter it belongs to."""
     when, require = None, text
     if "=>" in text:
         when, _, require = (part.strip() for part in text.partition("=>"))
@@ -46,7 +46,7 @@ def translate(text: str, names: Names, own: str) -> Condition:
 
 
 def expression(text: str, names: Names, own: str) -> str:
-    """``text`` in the spelling of the rule language."""
+    """``text`` in the syntax of the rule language."""
     text = re.sub(r"\bself\b", own, text)
     text = re.sub(r"(not )?in \{([^}]*)\}", _choices, text)
     text = re.sub(r"elements of (\w+) are unique", r"unique(\1)", text)
@@ -63,10 +63,10 @@ def expression(text: str, names: Names, own: str) -> str:
 
 
 def formula(text: str, names: Names) -> str:
-    """A dim formula: whole division for floor(a / b + c) and a / b."""
+    """Translates a dim formula: floor(a / b + c) and a / b become integer division."""
     text = expression(text, names, "")
     match = re.fullmatch(r"(floor|ROUND)\(\((.*)\)/(\S+) \+ 1\)", text)
-    if match and match[1] == "ROUND":  # up or down, as the parameter says
+    if match and match[1] == "ROUND":  # up or down, depending on the parameter
         return f"({match[2]} + (0 if rounding_mode == FLOOR else {match[3]} - 1)) // {match[3]} + 1"
     if match:
         return f"({match[2]}) // {match[3]} + 1"
@@ -76,7 +76,7 @@ def formula(text: str, names: Names) -> str:
 
 
 def _choices(match: re.Match[str]) -> str:
-    """A comparison with one choice, a membership in several."""
+    """A comparison for one choice, a membership test for several."""
     if "," not in match[2]:
         return f"{'!=' if match[1] else '=='} {match[2]}"
     return f"{match[1] or ''}in ({match[2]})"
@@ -89,7 +89,7 @@ def _size(what: str, names: Names) -> str:
 
 
 def _dim(match: re.Match[str], names: Names) -> str:
-    """``shape(in[0])[height]``: the symbol of that dim, or the size at a parameter's value."""
+    """Translates ``shape(in[0])[height]``: the symbol of that dim, or the size at a parameter's value."""
     found = names.dim(match[1], match[2])
     return (
         found
@@ -111,12 +111,12 @@ def _words(text: str, names: Names) -> str:
 
 
 def _loop(name: str) -> str:
-    """The loop variable over a list: its singular's first letter; e.g. axes -> a."""
+    """The loop variable over a list: the first letter of its name; e.g. axes -> a."""
     return name[0] if name[0] not in "xyf" else "v"
 
 
 def between(low: str, name: str, high: str, names: Names, own: str) -> str:
-    """``name`` (each of it, if it is a list) within two bounds of the document."""
+    """``name`` (each element, if it is a list) within two bounds of the document."""
     low, high = expression(low, names, own), expression(high, names, own)
     if name in names.lists:
         v = _loop(name)

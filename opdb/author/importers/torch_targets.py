@@ -1,7 +1,7 @@
-"""A further torch target for an op that has a spec: the mapping as far as names and schema settle it, and what is open.
+"""Drafts a mapping of a further torch target for an op with a spec, as far as names and schema determine it, with its open points.
 
-Nothing is guessed: an argument that no rule of opdb.author.importers.aten accounts for stays unmapped, which lint and
-generation refuse until somebody maps it, restricts it or gives the reason why it does not matter.
+Nothing is guessed: an argument that no rule of opdb.author.importers.aten covers stays unmapped, and lint and
+generation refuse it until somebody maps it, restricts it, or gives the reason why it does not matter.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ MARK = "to fill in:"
 
 @dataclass(frozen=True)
 class MappingDraft:
-    """One entry of ``torch``.  ``open``: what a person must say, each with what is known to help.
+    """One entry of ``torch``.  ``open``: points that a person must decide, each with helpful facts.
 
-    ``unset``: the parameters that keep their defaults; told only where something is open.
+    ``unset``: the parameters that keep their defaults; only shown if something is open.
     """
 
     target: str
@@ -39,9 +39,9 @@ class MappingDraft:
 def draft_mapping(
     op: CompiledOp, target: str, signature: str | None, known: Mapping[str, TorchMapping]
 ) -> MappingDraft:
-    """The entry for ``target``; ``signature`` of a target that is not ATen's.  ``known``: the op's other mappings.
+    """The entry for ``target``; ``signature``: of a target outside ATen.  ``known``: the op's other mappings.
 
-    Raises OpdbError for an unknown target, and for a signature that cannot be read.
+    Raises OpdbError for an unknown target, and for an unreadable signature.
     """
     schema = torch_schema(target, signature)
     data, _ = aten.mapping(op.definition, schema)
@@ -64,7 +64,7 @@ def _open(
 
 
 def _help(op: CompiledOp, message: str, schema: AtenSchema, mapped: Mapping[str, TorchMapping]) -> str:
-    """The type of the argument or parameter that a fault names, and what other targets of the op say of it."""
+    """The type of the argument or parameter that a fault names, and how other targets of the op map it."""
     argument = re.match(r"the argument '(\w+)'", message)
     if argument and (found := schema.argument(argument[1])):
         default = f", default {found.default!r}" if found.has_default else ""
@@ -81,13 +81,13 @@ def _help(op: CompiledOp, message: str, schema: AtenSchema, mapped: Mapping[str,
 
 
 def _same_arguments(target: str, mapping: TorchMapping, known: set[Any]) -> bool:
-    """Whether a target has these arguments, whatever their lengths."""
+    """True if a target has the same arguments, regardless of their lengths."""
     schema = torch_schema(target, mapping.signature)
     return {(a.name, plain_type(a.type)) for a in schema.arguments} == known
 
 
 def with_mapping(text: str, own: OpDef, made: MappingDraft) -> str:
-    """``text``, the file of ``own``, with one more entry in its ``torch`` section; all else stays as it is."""
+    """Adds an entry to the ``torch`` section of ``text``, the file of ``own``; leaves the rest unchanged."""
     whole = own.model_copy(update={"torch": {**own.torch, made.target: made.entry}})
     canonical = spec.dump(whole).splitlines()
     start = canonical.index(f"  {made.target}:")
@@ -106,13 +106,13 @@ def with_mapping(text: str, own: OpDef, made: MappingDraft) -> str:
 
 
 def new_family(target: str) -> tuple[str, str]:
-    """The name of a family for ``target``, and the text of its file before its first candidate."""
+    """The name of a new family for ``target``, and the text of its file before its first candidate."""
     name = target.split(".")[1]
     return name, f"family: {name}\nsummary: Candidates of {name}.\ncandidates:\n"
 
 
 def with_candidate(text: str, family: FamilyDef, op: str, made: MappingDraft) -> str:
-    """``text``, the file of ``family``, with one more candidate, the last one; all else stays as it is."""
+    """Adds a candidate at the end of ``text``, the file of ``family``; leaves the rest unchanged."""
     fields = {k: v for k, v in made.entry if v not in (None, {})}
     entry = CandidateDef.model_validate({"torch": [made.target], "op": op} | fields)
     only = spec.dump(family.model_copy(update={"candidates": [entry]})).splitlines()
@@ -125,7 +125,7 @@ def with_candidate(text: str, family: FamilyDef, op: str, made: MappingDraft) ->
 
 
 def _notes(made: MappingDraft) -> list[str]:
-    """What a person must say, as comments of the entry."""
+    """The open points, and the parameters that keep their defaults, as comments of the entry."""
     told = [f"    # {MARK} {point}" for point in made.open]
     return told + [f"    # keeps its default: {param}" for param in made.unset if made.open]
 

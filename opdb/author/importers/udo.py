@@ -1,7 +1,7 @@
-"""UDO packages of SNPE (Qualcomm Neural Processing SDK), as snpe-udo-package-generator reads them in JSON.
+"""Reads UDO packages of SNPE (Qualcomm Neural Processing SDK), in the JSON format of snpe-udo-package-generator.
 
-The fields are those of "Defining a UDO" and "Defining a UDO Package" in the SDK's reference guide.  The file says neither shapes nor
-ranks, so a draft has any; it says data types, and for which cores.
+The fields are those of "Defining a UDO" and "Defining a UDO Package" in the SDK's reference guide.  The file has neither shapes nor
+ranks, so a draft accepts any; it has data types, and their cores.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from opdb.spec.document import Document
 from opdb.spec.fields import IDENTIFIER
 from opdb.spec.files import load
 
-#: Data types of the file -> short names; FIXED ones are quantized.  FIXED_4 has no type of its own in QNN.
+#: Data types in the file -> short names; FIXED ones are quantized.  QNN has no separate type for FIXED_4.
 TYPES = {
     "FLOAT_16": "f16", "FLOAT_32": "f32", "FIXED_4": "uq8", "FIXED_8": "uq8", "FIXED_16": "uq16",
     "INT_8": "i8", "INT_16": "i16", "INT_32": "i32", "UINT_8": "u8", "UINT_16": "u16", "UINT_32": "u32",
@@ -31,12 +31,12 @@ DataType = Literal[
     "FLOAT_16", "FLOAT_32", "FIXED_4", "FIXED_8", "FIXED_16", "INT_8", "INT_16", "INT_32", "UINT_8", "UINT_16",
     "UINT_32", "STRING",
 ]  # fmt: skip
-Core = Literal["CPU", "GPU", "DSP"]  # SNPE's names of them
+Core = Literal["CPU", "GPU", "DSP"]  # SNPE's names
 DSP = get_args(Core)[-1]
 PACKAGE = re.compile(r"UdoPackage_\d+")
-#: Where the generator writes and what it builds against: nothing of an op.
+#: The generator's output path and SNPE's root, which say nothing about an op.
 PLACES = ("UDO_PACKAGE_PATH", "SNPE_UDO_ROOT")
-#: The first Hexagon version with HTP; SNPE calls that core DSP, too.
+#: The first Hexagon version with HTP, which SNPE also calls DSP.
 FIRST_HTP = 68
 
 
@@ -64,7 +64,7 @@ class _Package(Lenient):
 
 
 def read(path: Path) -> list[Collection]:
-    """The packages of a file.  Raises OpdbError with the place of each fault."""
+    """The packages in a file.  Raises OpdbError with the place of the fault."""
     found = []
     for document in read_documents(path):
         packages = document.data if isinstance(document.data, dict) else {}
@@ -97,14 +97,14 @@ def _collection(package: _Package, document: Document) -> Collection:
 
 
 def _backends(operator: _Operator) -> dict[str, str]:
-    """Core -> QNN's name of it.  A DSP without HTP has another backend."""
+    """Maps cores to QNN's names.  A DSP without HTP has another backend."""
     versions = [int(v) for a in operator.dsp_arch_types if (v := re.sub(r"\D", "", a))]
     dsp = DSP if versions and max(versions) < FIRST_HTP else DEFAULT
     return {core: dsp if core == DSP else core for core in operator.core_types}
 
 
 def _roles(operator: _Operator) -> Iterator[tuple[str, str, _Tensor, str]]:
-    """Role, name, tensor, and rank."""
+    """Role, name, tensor, and rank of each input, output, and parameter."""
     for i, t in enumerate(operator.inputs):
         yield "Input", t.name or f"in[{i}]", t, "ND"
     for i, t in enumerate(operator.outputs):
@@ -132,7 +132,7 @@ def _tensors(operator: _Operator, line: int, notes: list[str]) -> Iterator[Tenso
 
 
 def _of_core(operator: _Operator, core: str, line: int, notes: list[str]) -> Iterator[Tensor]:
-    """The tensors whose type this core says, or all do."""
+    """The tensors with a data type for this core, or for all cores."""
     for role, name, t, _ in _roles(operator):
         per_core: dict[Any, str] = dict(t.per_core_data_types)
         kind = per_core.get(core, t.data_type)

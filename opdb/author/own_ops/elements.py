@@ -1,4 +1,4 @@
-"""What ``each`` of a spec says, computed by numpy in float64: the judge of the C that is generated from it."""
+"""Computes ``each`` of a spec with numpy in float64, to check the C that is generated from it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _gelu(v: Array) -> Array:
 
 
 def _quotient(a: Array, b: Array) -> Array:
-    """Cut towards zero."""
+    """Division truncated toward zero."""
     return np.asarray(np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b)))
 
 
@@ -37,7 +37,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
 
 
 def evaluate(node: Element, kind: str, values: Mapping[str, Array]) -> Array:
-    """``node`` for all elements.  ``values``: the inputs and scalar parameters as float64, int64 or bool."""
+    """The values of ``node`` for all elements.  ``values``: the inputs and scalar parameters as float64, int64, or bool."""
     if node.kind == "const":
         return np.asarray(node.value, np.float64 if kind == REAL else np.int64)
     if node.kind == "name":

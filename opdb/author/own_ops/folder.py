@@ -1,4 +1,4 @@
-"""Writes the spec and the kernel of an op into a folder of ops of one's own, and builds its package."""
+"""Writes the spec and the kernel of an op into a user's own ops folder, and builds its package."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from opdb.spec.files import dump, load, parse_document
 from opdb.spec.model import OpDef
 from opdb.spec.paths import KERNELS, is_own, kernel_files
 
-#: In the first comment of a kernel that opdb began and nobody has written yet.
+#: Part of the first comment of a kernel that opdb started and nobody has written yet.
 TO_WRITE = "What it computes is to be written here"
 
 
 @dataclass(frozen=True)
 class OwnOp:
-    """The files of one op; ``c``: its kernel, None where it is generated."""
+    """The files of one op; ``c``: the path of its kernel, which does not exist if the kernel is generated."""
 
     folder: Path
     op: str
@@ -48,17 +48,17 @@ class OwnOp:
 
     @property
     def function(self) -> str:
-        """What its kernel is called."""
+        """The name of its kernel function."""
         return f"opdb_{snake(self.op)}"
 
     @property
     def unwritten(self) -> bool:
-        """Whether the kernel is the one that opdb began."""
+        """True if the kernel is still the one that opdb started."""
         return self.c.is_file() and TO_WRITE in self.c.read_text(encoding="utf-8")
 
 
 def open_folder(folder: Path, op: str) -> OwnOp:
-    """Raises OpdbError for an invalid name or a folder of another kind.  Nothing is written yet."""
+    """Raises OpdbError for an invalid name or another kind of folder.  Writes nothing yet."""
     if not re.fullmatch(r"[A-Za-z]\w{0,59}", op, re.ASCII):
         raise OpdbError(f"{op!r} is not a valid op name: use letters, digits, and _, starting with a letter")
     if (folder / "ops").is_dir() and not is_own(folder):
@@ -69,7 +69,7 @@ def open_folder(folder: Path, op: str) -> OwnOp:
 
 
 def backends() -> Mapping[str, Backend]:
-    """Those of opdb's specs, as a new folder has them."""
+    """The backends of opdb's specs, which a new folder also has."""
     with tempfile.TemporaryDirectory(prefix="opdb-") as empty:
         for name in ("ops", KERNELS):
             Path(empty, name).mkdir()
@@ -77,7 +77,7 @@ def backends() -> Mapping[str, Backend]:
 
 
 def drafted(op: str, found: Sequence[Collection], file: Path) -> tuple[str, list[str]]:
-    """The draft of one op of a file, and what is to be known of it.  Raises OpdbError when the file has no such op."""
+    """The draft of one op in a file, and notes about it.  Raises OpdbError if the file lacks the op."""
     known = backends()
     for collection in found:
         made = {d.op: d for d in drafts(collection, file.name, known)}
@@ -88,7 +88,7 @@ def drafted(op: str, found: Sequence[Collection], file: Path) -> tuple[str, list
 
 
 def with_kernel(text: str, each: str | None, package_name: str | None, like: OpDef | None) -> str:
-    """The spec with a kernel in the data types that HTP's rows, or the slot, give the first input."""
+    """The spec with a kernel for the data types of the first input in HTP's rows, or in its slot."""
     head, mark, words = text.partition("# not expressed:")
     data: dict[str, Any] = dict(parse_document(head, "draft").data)
     op = load(OpDef, parse_document(head, "draft"))
@@ -104,7 +104,7 @@ def with_kernel(text: str, each: str | None, package_name: str | None, like: OpD
 
 
 def _dtypes(op: OpDef) -> list[str]:
-    """Of the first input: those of HTP's rows, else those of any backend's, else of the slot, else float32."""
+    """Data types of the first input: from HTP's rows, else from any backend's, else from the slot, else float32."""
     first = next(iter(op.inputs))
     parts = [op.backends[DEFAULT]] if DEFAULT in op.backends else list(op.backends.values())
     found = [d for part in parts for rows in part.dtypes.values() for row in rows for d in row.get(first, [])]
@@ -112,7 +112,7 @@ def _dtypes(op: OpDef) -> list[str]:
 
 
 def _of_like(op: OpDef, like: OpDef) -> dict[str, Any]:
-    """The kernel of another op whose slots and parameters are as many."""
+    """The kernel of another op with the same numbers of slots and parameters."""
     kernel = like.kernel
     if kernel is None:
         raise OpdbError(f"--like {like.op}: it has no kernel")
@@ -138,9 +138,9 @@ def _of_like(op: OpDef, like: OpDef) -> dict[str, Any]:
 
 
 def write(own: OwnOp, text: str, kernel: Path | None, begin: bool = False) -> Catalog:
-    """Writes the spec and, where there is one to write, the kernel; the catalogue of the folder.
+    """Writes the spec and, if there is one to write, the kernel; returns the folder's catalog.
 
-    ``begin``: where there is none, one to be gone on with.  Raises SpecError or OpdbError; then nothing has changed.
+    ``begin``: if there is no kernel, write one to be completed.  Raises SpecError or OpdbError; then nothing has changed.
     """
     c = None if kernel is None else _read(kernel)
     before = {p: p.read_bytes() if p.exists() else None for p in (own.spec, own.c)}
@@ -179,7 +179,7 @@ def _read(kernel: Path) -> str:
 
 
 def begun(op: CompiledOp) -> str:
-    """A kernel that compiles and computes nothing: a person has to say what."""
+    """A kernel that compiles but computes nothing: a person must complete it."""
     kernel = op.definition.kernel
     assert kernel is not None
     parameters = kernel_parameters(op)
@@ -195,7 +195,7 @@ def begun(op: CompiledOp) -> str:
 
 
 def build(own: OwnOp, catalog: Catalog, soc: str | None) -> package.PackageFolder:
-    """The package of all ops of the folder that have a kernel and its name, built below build/."""
+    """Builds the package of all ops in the folder with a kernel and this op's package name, below build/."""
     name = catalog.ops[own.op].package
     ops = [n for n, op in catalog.ops.items() if op.package == name and op.kernel is not None]
     folder = own.folder / "build" / name / DEFAULT.lower()

@@ -1,4 +1,4 @@
-"""What an op of one's own should compute: from ``each`` of its spec, from a Python file, or from an op that it is like."""
+"""References for a user's own op: from ``each`` in its spec, from a Python file, or from a similar op."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from opdb.measure.conformance.executors.base import Array
 from opdb.spec.definitions import CompiledOp
 from opdb.spec.each import kind_of, parameters
 
-#: An op config and its inputs as stored -> the real values of its outputs: float64, int64 or bool.
+#: Maps an op config and its stored inputs to the real values of its outputs: float64, int64, or bool.
 Reference = Callable[[OpConfig, Sequence[Array | None]], list[Array]]
 
 
 def of_elements(compiled: CompiledOp) -> Reference:
-    """numpy in float64, from the expression of the spec."""
+    """A reference that evaluates the spec's expression with numpy in float64."""
 
     def compute(config: OpConfig, inputs: Sequence[Array | None]) -> list[Array]:
         params = _params(compiled, config)
@@ -43,16 +43,16 @@ def of_elements(compiled: CompiledOp) -> Reference:
 
 
 def of_file(path: Path, compiled: CompiledOp) -> Reference:
-    """The function of the op's name in small letters, or ``reference``, of a Python file.
+    """A reference from a Python file: its function with the op's name in snake case, or ``reference``.
 
-    It is called with an array of real values (float64, int64 or bool) for each input, None for one that is left out,
-    and the parameters by name, and returns an array, or one for each output.  Raises OpdbError: no such file or function.
+    It is called with an array of real values (float64, int64, or bool) for each input, None for an omitted one,
+    and the parameters by name, and returns an array, or one for each output.  Raises OpdbError without file or function.
     """
     try:
         found = runpy.run_path(str(path))
     except OSError as error:
         raise OpdbError(f"{path}: cannot read this reference: {error.strerror}") from None
-    except Exception as error:  # whatever the file does
+    except Exception as error:  # anything that the file raises
         raise OpdbError(f"{path}: this reference cannot be loaded: {type(error).__name__}: {error}") from None
     own = snake(compiled.name)
     function = found.get(own) or found.get("reference")
@@ -62,7 +62,7 @@ def of_file(path: Path, compiled: CompiledOp) -> Reference:
     def compute(config: OpConfig, inputs: Sequence[Array | None]) -> list[Array]:
         try:
             made = function(*_real(config, inputs).values(), **_params(compiled, config))
-        except Exception as error:  # likewise
+        except Exception as error:  # anything that the function raises
             raise OpdbError(f"{path}: {function.__name__}: {type(error).__name__}: {error}") from None
         outputs = made if isinstance(made, tuple | list) else (made,)
         if len(outputs) != len(config.outputs):
@@ -75,7 +75,7 @@ def of_file(path: Path, compiled: CompiledOp) -> Reference:
 
 
 def of_op(like: CompiledOp, compiled: CompiledOp) -> Reference:
-    """PyTorch's answer for an op of opdb that has the same slots and parameters, one by one."""
+    """A reference that runs a similar opdb op in PyTorch; its slots and parameters correspond one to one."""
     from opdb.measure.conformance.executors.torch_oracle import compute as asked
 
     slots = {a.name: b.name for a, b in zip(compiled.slots, like.slots, strict=True)}
@@ -102,7 +102,7 @@ def _real(config: OpConfig, inputs: Sequence[Array | None]) -> dict[str, Array |
 
 
 def _params(compiled: CompiledOp, config: OpConfig) -> dict[str, Any]:
-    """All parameters: numbers, lists, lists of rows; those that are not given have their defaults."""
+    """All parameters: numbers, lists, lists of rows; omitted ones have their defaults."""
     found: dict[str, Any] = {}
     for p in compiled.params:
         if p.default is not None and p.default.kind == "const":
@@ -114,7 +114,7 @@ def _params(compiled: CompiledOp, config: OpConfig) -> dict[str, Any]:
             if len(given.shape) == 2:
                 width = given.shape[1]
                 value = [value[i : i + width] for i in range(0, len(value), width)]
-        if given.dtype == "f32":  # as a kernel gets it from a package
+        if given.dtype == "f32":  # rounded to float32, like a package passes it to a kernel
             value = np.float32(value).tolist()
         found[given.name] = value
     return found

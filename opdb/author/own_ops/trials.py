@@ -1,4 +1,4 @@
-"""The samples of an op of one's own, run by its package in QNN's HTP backend and compared with a reference."""
+"""Runs the samples of a user's own op with its package in QNN's HTP backend, and compares with a reference."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Trial:
 
 
 def configs(catalog: Catalog, op: str, soc: str) -> Iterator[tuple[str, OpConfig, str]]:
-    """Name and op config of each sample in each type of the kernel; and why the rules do not allow it, or ""."""
+    """Name and op config of each sample in each type of the kernel; and the reason if the rules refuse it, or ""."""
     compiled = catalog.compiled(op)
     validator = validator_of(compiled)
     kernel = compiled.definition.kernel
@@ -53,7 +53,7 @@ def configs(catalog: Catalog, op: str, soc: str) -> Iterator[tuple[str, OpConfig
 
 
 def _with_static(compiled: CompiledOp, config: OpConfig) -> OpConfig:
-    """With constants where the spec wants them."""
+    """Makes inputs static if the spec requires it."""
     static = {s.name for s in compiled.inputs if s.definition.static}
     held = (
         replace(t, type="STATIC") if slot_of(t) in static and t.type == "NATIVE" else t for t in config.inputs
@@ -62,7 +62,7 @@ def _with_static(compiled: CompiledOp, config: OpConfig) -> OpConfig:
 
 
 def installed() -> list[Libraries]:
-    """The installed libraries that have the backend, one of each version.  Raises OpdbError if there is none."""
+    """The installed libraries with the backend, one of each version.  Raises OpdbError if there are none."""
     from opdb.runtime.qnn.libraries import installed as first
 
     found: dict[str, Libraries] = {}
@@ -70,7 +70,7 @@ def installed() -> list[Libraries]:
         if DEFAULT in libraries.present:
             found.setdefault(libraries.qnn_version(), libraries)
     if not found:
-        first()  # says what to install
+        first()  # raises with instructions if nothing is installed
         raise OpdbError(f"no installed version of QNN has its {DEFAULT} backend")
     return list(found.values())
 
@@ -83,9 +83,9 @@ def run(
     reference: Reference | None,
     only_validate: bool = False,
 ) -> list[Trial]:
-    """What becomes of each sample in a worker for ``soc`` that has the op's package.
+    """The outcome of each sample in a worker for ``soc`` with the op's package.
 
-    ``only_validate``: the kernel is still to be written.
+    ``only_validate``: True if the kernel is not written yet.
     """
     made: list[Trial] = []
     for name, config, why in configs(catalog, op, soc):

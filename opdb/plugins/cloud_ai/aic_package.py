@@ -17,7 +17,7 @@ from opdb.spec.catalog import Catalog
 
 @dataclass(frozen=True)
 class AicFolder:
-    """A package for Cloud AI on disk.  The libraries need not be there: ``build`` makes them."""
+    """A package for Cloud AI on disk.  The libraries may be missing: ``build`` makes them."""
 
     ops: tuple[str, ...]
     folder: Path
@@ -26,12 +26,12 @@ class AicFolder:
 
     @property
     def config(self) -> Path:
-        """What the compiler is given with -register-custom-op; absolute."""
+        """The absolute path for the compiler's option -register-custom-op."""
         return (self.folder / "custom_op_config.yaml").resolve()
 
     @property
     def libraries(self) -> tuple[Path, ...]:
-        """The functions library of each op, then the kernels for the host; absolute."""
+        """The functions library of each op, then the library of the kernels for the host; absolute paths."""
         names = (*map(aic.functions_library, self.ops), aic.interpreter_library(self.name))
         return tuple((self.folder / name).resolve() for name in names)
 
@@ -45,10 +45,10 @@ def write(
     kernels: Sequence[Path] = (),
     force: bool = False,
 ) -> AicFolder:
-    """Writes the sources of a package for Cloud AI to ``folder``, by default the package's name.
+    """Writes the sources of a package for Cloud AI to ``folder``, by default named after the package.
 
-    ``kernels`` as in opdb.codegen.package_folder.  Raises OpdbError as ``write``, for an op that does not fit, and for a
-    choice that makes no sense.
+    ``kernels`` as in opdb.codegen.package_folder.  Raises OpdbError as ``write_folder`` does, for an op that does not fit,
+    and for an invalid choice.
     """
     if not re.fullmatch(r"[A-Za-z]\w*", choice.name):
         raise OpdbError(f"{choice.name!r}: not a valid package name; use letters, digits, and _")
@@ -68,9 +68,9 @@ def write(
 
 
 def build(made: AicFolder, card: bool = False) -> tuple[Path, ...]:
-    """Compiles the libraries and returns their paths; with ``card`` also the kernels for the card, for this machine.
+    """Compiles the libraries and returns their paths; with ``card`` also builds the card's kernels for this machine.
 
-    Raises OpdbError as ``build``.
+    Raises OpdbError as ``make`` does.
     """
     make(made.folder, f"the Cloud AI package {made.name}", "all", *(["card"] if card else []))
     return made.libraries

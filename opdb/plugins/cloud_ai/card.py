@@ -1,6 +1,6 @@
 """Kernels for Cloud AI's card, compiled for Hexagon and run by QEMU in the four threads of a core.
 
-A node is what opdb.plugins.cloud_ai.conformance makes of an op config for this machine; its bytes go to the process under QEMU.
+opdb.plugins.cloud_ai.conformance turns an op config into a node for this machine; its bytes go to the process under QEMU.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from opdb.plugins.hexagon.card import THREADS, Card, CardParam, CardRan, CardTen
 class HexagonCard:
     """The kernel of one op of a package that opdb wrote; a context manager.
 
-    ``folder``: of the package, for generation ``api``; ``made``: the program to be compiled; ``flags``: the kernel's, by
-    default those of the configuration.  ``last``: what the last run did besides.
-    Raises OpdbError: there is no compiler or emulator, or with the compiler's first complaint.
+    ``folder``: the package's, for generation ``api``; ``made``: the path of the program to compile; ``flags``: the kernel's,
+    by default those of the configuration.  ``last``: what else the last run reported.
+    Raises OpdbError: there is no compiler or emulator, or the compiler's first complaint.
     """
 
     def __init__(
         self, folder: Path, api: str, op: str, made: Path, flags: Sequence[str] = aic.COMPILER_ARGS
     ) -> None:
         self.api, self.entry = api, entries(folder)[op]
-        # That of the host is a library.
+        # The kernel for the host is a library, not a C source.
         self.symbol, source = next(k for k in self.entry.kernels.values() if k[1].suffix == ".c")
         program = compile_card(
             source, folder / aic.STAND_IN, self.symbol, made, arrays=api == "1.17", flags=flags
@@ -43,9 +43,9 @@ class HexagonCard:
         self.last: CardRan | None = None
 
     def run(self, config: OpConfig, inputs: Sequence[Array], order: Sequence[int] = range(THREADS)) -> Ran:
-        """Runs the kernel on the data of all inputs; threads begin in ``order``.
+        """Runs the kernel on the data of all inputs; the threads start in ``order``.
 
-        Raises OpdbError: a thread was left waiting, or scratch was written outside of its buffers; ServerLost.
+        Raises OpdbError if a thread was left waiting, or wrote outside of its scratch buffers; ServerLost.
         """
         node = Node(self.api, config)
         n_in, n_out, n_params = node.counts

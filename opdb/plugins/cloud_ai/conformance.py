@@ -1,9 +1,9 @@
-"""Runs custom-op packages of Cloud AI on this machine: their functions, the kernel for the host, the kernel for the card in
+"""Runs custom-op packages of Cloud AI on this machine: their functions, the host's kernel, and the card's kernel in
 four threads.
 
-They are compiled with opdb's stand-ins for the headers, whose layouts are in ``cloud_ai_node``.  Arrays are those of numpy; encodings of
-op configs are QNN's and become Cloud AI's.  What a library prints is kept.  A package can end the process, so
-``in_child`` runs a function in a child process.
+They are compiled with opdb's stand-in headers, whose layouts are in ``node_layout``.  Arrays are numpy's; the
+encodings of op configs are QNN's and are converted to Cloud AI's.  The output of a library is captured.  A package can end the
+process, so ``in_child`` runs a function in a child process.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from opdb.plugins.cloud_ai.node_layout import (
 )
 
 THREADS = 4
-#: Bytes behind each scratch buffer that nobody may write, what fills scratch and outputs before a run, and what buffers begin at.
+#: Guard bytes after each scratch buffer, the fill of scratch and outputs before a run, and the alignment of buffers.
 GUARD, POISON, ALIGNED = 256, 0xA5, 2048
-#: Seconds after which threads no longer wait for one that does not come.
+#: Seconds that threads wait at a barrier.
 WAIT = 60.0
 
 
@@ -66,7 +66,7 @@ class Entry:
 
 @dataclass
 class Ran:
-    """The outputs of a kernel, how often each thread called syncThread, and what was printed."""
+    """The outputs of a kernel, the number of syncThread calls of each thread, and the printed text."""
 
     outputs: list[Array]
     syncs: list[int] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Ran:
 
 
 def entries(folder: Path) -> dict[str, Entry]:
-    """The ops of a package that opdb wrote."""
+    """The ops of a package that opdb wrote, by type."""
     found = {}
     for document in read_documents(folder / "custom_op_config.yaml"):
         for op in document.data["CustomOps"]:
@@ -90,7 +90,7 @@ def entries(folder: Path) -> dict[str, Entry]:
 
 
 def unfit(entry: Entry, rows: Sequence[dict[str, str]], config: OpConfig) -> str:
-    """Why a node of a package's op cannot be this one; "" where it can.  ``rows``: those of the op."""
+    """The reason why a node of a package's op cannot have this config; "" if it can.  ``rows``: the op's rows of types."""
     tensors = (*config.inputs, *config.outputs)
     if any(t.type == "NULL" for t in tensors):
         return "an input before a given one is left out"
@@ -118,7 +118,7 @@ def unfit(entry: Entry, rows: Sequence[dict[str, str]], config: OpConfig) -> str
 
 
 class Package:
-    """The libraries of one op, loaded.  ``card``: with the kernel for the card, which ``make card`` compiles."""
+    """The loaded libraries of one op.  ``card``: also load the kernel for the card, which ``make card`` compiles."""
 
     def __init__(self, folder: Path, api: str, op: str, card: bool = True) -> None:
         self.api, self.folder, self.entry = api, folder, entries(folder)[op]
@@ -158,13 +158,13 @@ class Package:
         )  # fmt: skip
 
     def verify(self, config: OpConfig) -> tuple[bool, str]:
-        """Whether the package takes a node, and what it prints."""
+        """True if the package accepts a node; and the printed text."""
         with printed() as log:
             good = self._asked("customOpVerify", Node(self.api, config))
         return bool(good), log()
 
     def infer(self, config: OpConfig) -> tuple[list[tuple[str, tuple[int, ...]]] | None, str]:
-        """Type (Cloud AI's) and shape of each output, or None; and what is printed."""
+        """Cloud AI's type and the shape of each output, or None; and the printed text."""
         node = Node(self.api, config)
         for tensor, (_, most) in zip(node.outputs, self.entry.outputs, strict=False):
             tensor.rank, tensor.dtype = most, 0
@@ -192,7 +192,7 @@ class Package:
         return None if name is None else str(name.decode())
 
     def tile_axes(self, config: OpConfig) -> dict[int, int]:
-        """The axes along which the output may be cut, and of what the parts must be multiples; empty: it stays whole."""
+        """The axes along which the output may be cut, each with its alignment; empty if it cannot be cut."""
         node = Node(self.api, config)
         if self.api == "1.17":
             found = TileConfig()
@@ -220,7 +220,7 @@ class Package:
     def map_tile(
         self, config: OpConfig, start: Sequence[int], end: Sequence[int]
     ) -> list[tuple[slice, ...]] | None:
-        """What a tile of the output reads of each input; None where the package refuses it."""
+        """The part of each input that a tile of the output reads; None if the package refuses it."""
         node = Node(self.api, config)
         ranks = [t.rank for t in config.inputs]
         if self.api == "1.17":
@@ -238,7 +238,7 @@ class Package:
         return [tuple(slice(r[0][d], r[1][d]) for d in range(n)) for r, n in zip(ranges, ranks, strict=False)]
 
     def on_host(self, config: OpConfig, inputs: Sequence[Array]) -> Ran:
-        """Runs the Interpreter's kernel."""
+        """Runs the kernel of the Interpreter."""
         kernel = getattr(self.host, self.entry.kernels["Interpreter"][0])
 
         def call(node: Node, context: Context) -> None:
@@ -252,8 +252,8 @@ class Package:
     def on_card(
         self, config: OpConfig, inputs: Sequence[Array], order: Sequence[int] = range(THREADS)
     ) -> Ran:
-        """Runs the kernel for the card in four threads, started in ``order``; in fewer where it names fewer, which then
-        compute their parts alone."""
+        """Runs the kernel for the card in four threads, started in ``order``; a shorter ``order`` starts only those threads,
+        which compute just their own parts."""
         kernel = getattr(self.card, self.entry.kernels["AIC"][0])
         barrier, syncs = threading.Barrier(len(order)), [0] * THREADS
 
@@ -303,7 +303,7 @@ class Package:
 
 @contextmanager
 def printed() -> Iterator[Callable[[], str]]:
-    """Inside, what C prints goes to a file; the function that is given reads it."""
+    """Captures the output of C code in a file; the yielded function returns it afterwards."""
     libc = ctypes.CDLL(None)
     with tempfile.TemporaryFile() as file:
         libc.fflush(None)
@@ -321,7 +321,7 @@ def printed() -> Iterator[Callable[[], str]]:
 
 
 def in_child(run: Callable[..., Any], *args: Any) -> Any:
-    """What ``run`` returns, from a child process.  Raises OpdbError: what it raises, or that the process ended."""
+    """Returns the result of ``run`` in a child process.  Raises OpdbError if it does, or if the process ends."""
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
     child = context.Process(target=_told, args=(theirs, run, args))

@@ -1,9 +1,9 @@
-"""Custom-op configurations of Qualcomm Cloud AI (custom_op_config.yaml), in the forms that are in use.
+"""Reads custom-op configurations of Qualcomm Cloud AI (custom_op_config.yaml), in the forms in use.
 
-A file of the current form has ``version`` and the list ``CustomOps``; one of the first form has a document for each op (pytorch/glow
-PR 5208).  Fields are those of the Cloud AI SDK's page "Custom operations".  The file says how many dimensions a tensor has at
-most and no data types, so a draft has any shape and float32.  Libraries, kernels and buffers are named and left out: opdb
-generates its own.
+A file of the current form has ``version`` and the list ``CustomOps``; the first form has one document per op (pytorch/glow
+PR 5208).  Fields are those of the Cloud AI SDK's page "Custom operations".  The file gives the maximum number of dimensions
+of a tensor and no data types, so a draft has any shape and float32.  Libraries, kernels, and buffers are listed as left out:
+opdb generates its own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _lower(value: Any) -> Any:
 
 
 def _listed(value: Any) -> Any:
-    """``parameters:`` without anything behind is an empty list."""
+    """Turns ``parameters:`` without a value into an empty list."""
     return [] if value is None else value
 
 
@@ -74,7 +74,7 @@ class _Op(_Part):
 
 
 def read(path: Path) -> list[Collection]:
-    """One collection for each package (ONNX domain) of a file.  Raises OpdbError with the place of each fault."""
+    """One collection for each package (ONNX domain) of a file.  Raises OpdbError with the place of the fault."""
     ops: dict[str, list[OpXml]] = {}
     notes: list[str] = []
     for document in read_documents(path):
@@ -95,7 +95,7 @@ def read(path: Path) -> list[Collection]:
 
 
 def _places(document: Document) -> Iterator[At]:
-    """Where ops are."""
+    """The places of the ops in a document."""
     data = document.data
     if isinstance(data, dict) and isinstance(data.get("CustomOps"), list):
         yield from (("CustomOps", i) for i in range(len(data["CustomOps"])))
@@ -121,7 +121,7 @@ def _tensors(op: _Op, line: int) -> Iterator[Tensor]:
 
 
 def _left_out(op: _Op) -> Iterator[str]:
-    """What a spec does not hold."""
+    """Notes on what the draft leaves out."""
     for t in (*op.inputs, *op.outputs):
         if t.max_dims is not None and t.max_dims > 1:
             yield f"{op.type}: {t.name} has at most {t.max_dims} dimensions; write it as a constraint if it matters"

@@ -1,4 +1,4 @@
-"""How nodes lie in memory for packages of Cloud AI that were compiled with opdb's stand-ins for the headers, in three generations."""
+"""The memory layout of nodes for Cloud AI packages that were compiled with opdb's stand-in headers, in three generations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Param(Structure):
 
 
 class Tensor(Structure):
-    """CustomOpIOTensor; the two last members are not in generation 1.17."""
+    """CustomOpIOTensor; generation 1.17 lacks the two members that TiledTensor adds."""
 
     _fields_ = (("data", c_void_p), ("sizes", POINTER(c_int32)), ("rank", c_int32), ("dtype", c_int32),
                 ("scale", c_float), ("offset", c_float))  # fmt: skip
@@ -49,13 +49,13 @@ class Context(Structure):
 
 
 class TileConfig(Structure):
-    """Of generations 1.17 and 1.21."""
+    """The tile config of generations 1.17 and 1.21."""
 
     _fields_ = (("count", c_int32), ("axes", c_int32 * RANKS), ("alignment", c_int32 * RANKS))
 
 
 class TileAxes(Structure):
-    """Of generation 5.0.0, which knows no alignment."""
+    """The tile axes of generation 5.0.0, which has no alignment."""
 
     _fields_ = (("count", c_int32), ("axes", c_int32 * RANKS))
 
@@ -69,7 +69,7 @@ class Listed(Structure):
 
 
 class Properties(Structure):
-    """Of generation 5.0.0."""
+    """The properties of generation 5.0.0."""
 
     _fields_ = (
         ("inputs", Listed),
@@ -81,14 +81,14 @@ class Properties(Structure):
 
 
 class Handle(Structure):
-    """Of generation 1.21."""
+    """The properties handle of generation 1.21."""
 
     _fields_ = (("inputs", c_void_p), ("outputs", c_void_p), ("params", c_void_p), ("tiles", POINTER(c_void_p)),
                 ("num_inputs", c_int32), ("num_outputs", c_int32), ("num_params", c_int32))  # fmt: skip
 
 
 class Node:
-    """A node as functions and kernels are given it.  ``arrays``: of inputs and outputs, where there are any."""
+    """A node as functions and kernels receive it.  ``arrays``: data of inputs and outputs, or None."""
 
     def __init__(
         self, api: str, config: OpConfig, arrays: Sequence[Array] | None = None, outputs: int | None = None
@@ -103,7 +103,7 @@ class Node:
         self.outputs = (self.kind * max(len(made) - n, 1))(*made[n:])
         self.params = (Param * max(len(config.params), 1))(*map(self._param, config.params))
         self.counts = (n, len(made) - n, len(config.params))
-        self.tiles: Any = None  # for each output, and the outputs' names: what some generations want besides
+        self.tiles: Any = None  # for each output, and the outputs' names: some generations need them, too
         self.names: Any = None
 
     def _ints(self, values: Sequence[int]) -> Any:
@@ -137,5 +137,5 @@ class Node:
         )
 
     def arrays(self) -> tuple[Any, ...]:
-        """The arguments of functions and kernels of generation 1.17."""
+        """The leading arguments of functions and kernels of generation 1.17."""
         return (self.inputs, self.counts[0], self.outputs, self.counts[1], self.params, self.counts[2])

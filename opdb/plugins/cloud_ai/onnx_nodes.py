@@ -1,8 +1,8 @@
-"""Nodes of foreign domains in an ONNX file -> what the nodes of each op have in common, as Cloud AI's packages need it.
+"""Summarizes the nodes of foreign domains in an ONNX file, op by op, for Cloud AI's packages.
 
-Attributes become parameters as the first generation of Cloud AI's custom ops maps them (pytorch/glow PR 5208): a float, an
-int, a list of either, or a tensor of one dimension.  An op that the file defines as a function of others is a custom op all
-the same.  ``opdb.author.importers.onnx_nodes`` drafts ops of QNN packages from the same files, and leaves out what they cannot have.
+Attributes become parameters in the mapping of Cloud AI's first generation of custom ops (pytorch/glow PR 5208): a float, an
+int, a list of either, or a one-dimensional tensor.  An op that the file defines as a function of others is still a custom
+op.  ``opdb.author.importers.onnx_nodes`` drafts ops of QNN packages from the same files, and omits what QNN cannot express.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from opdb.core.errors import OpdbError
 
 TYPES = {1: "f32", 2: "u8", 3: "i8", 4: "u16", 5: "i16", 6: "i32", 7: "i64", 9: "bool8", 10: "f16", 11: "f64",
          12: "u32", 13: "u64", 16: "bf16"}  # fmt: skip
-#: Kind of attribute -> data type, and whether it is a list.
+#: Kind of attribute -> data type; True for a list.
 ATTRIBUTES = {"FLOAT": ("f32", False), "INT": ("i32", False), "FLOATS": ("f32", True), "INTS": ("i32", True)}
 
 
 @dataclass
 class Port:
-    """An input or output in all nodes of an op: types and shapes that are known, and in how many nodes it is there."""
+    """An input or output across all nodes of an op: its known types, and its shape in each node that has it."""
 
     dtypes: list[str] = field(default_factory=list)
     shapes: list[tuple[int | str, ...] | None] = field(default_factory=list)
 
     @property
     def rank(self) -> int | None:
-        """None where it is not known, or not the same everywhere."""
+        """The common rank; None if it is unknown or differs."""
         ranks = {None if s is None else len(s) for s in self.shapes}
         return ranks.pop() if len(ranks) == 1 else None
 
@@ -41,13 +41,13 @@ class Port:
 class Attribute:
     base: str
     listed: bool
-    counts: set[int] = field(default_factory=set)  # of values, of a list
+    counts: set[int] = field(default_factory=set)  # lengths of a list
     nodes: int = 0
 
 
 @dataclass
 class Foreign:
-    """An op of a foreign domain.  ``first``: the name of the first node that has it."""
+    """An op of a foreign domain.  ``first``: the name of its first node."""
 
     domain: str
     name: str
@@ -62,9 +62,9 @@ class Foreign:
 
 
 def read(path: Path, domain: str | None = None) -> list[Foreign]:
-    """The ops of ``domain``, or of every domain that is not ONNX's own.
+    """The ops of ``domain``, or of all domains except ONNX's own.
 
-    Raises MissingExtra, and OpdbError: a file that is no ONNX model, no such nodes, an attribute that cannot be a parameter.
+    Raises MissingExtra, and OpdbError: the file is not an ONNX model, has no such nodes, or an attribute cannot be a parameter.
     """
     model = load(path)
     found: dict[tuple[str, str], Foreign] = {}
@@ -119,7 +119,7 @@ def _type(of: Any) -> tuple[str | None, tuple[int | str, ...] | None]:
 
 
 def _attribute(path: Path, name: str, attribute: Any) -> tuple[str, bool, int]:
-    """Data type, whether it is a list, and how many values it has."""
+    """Data type, True if it is a list, and the number of values."""
     kind = onnx.AttributeProto.AttributeType.Name(attribute.type)
     if kind in ATTRIBUTES:
         base, listed = ATTRIBUTES[kind]
@@ -140,7 +140,7 @@ def _attribute(path: Path, name: str, attribute: Any) -> tuple[str, bool, int]:
 
 
 def collection(ops: list[Foreign]) -> Collection:
-    """For drafts: ``ops`` are of one domain.  A shape of an output that is that of an input in every node is taken to be it."""
+    """The collection for drafts; ``ops`` have one domain.  An output with the shape of an input in every node is taken to follow it."""
     domain = ops[0].domain
     package = re.sub(r"\W", "_", domain, flags=re.ASCII)
     package = package if re.match(r"[A-Za-z]", package) else f"P{package}"
@@ -148,7 +148,7 @@ def collection(ops: list[Foreign]) -> Collection:
 
 
 def names(ports: list[Port], alone: str, many: str) -> list[str]:
-    """x for one input, in1, in2 for several; y and out1, out2."""
+    """``alone`` for a single port, else ``many`` with a number: x, or in1, in2; y, or out1, out2."""
     return [alone] if len(ports) == 1 else [f"{many}{i + 1}" for i in range(len(ports))]
 
 

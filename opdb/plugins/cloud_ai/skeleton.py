@@ -1,7 +1,7 @@
-"""``opdb aic skeleton``: an ONNX file with nodes of foreign domains -> drafts of specs, and packages for Cloud AI.
+"""``opdb aic skeleton``: drafts specs for the nodes of foreign domains in an ONNX file, and writes packages for Cloud AI.
 
-An op that has a spec with a kernel, or a draft whose kernel is given, goes into the package of its domain; the numbers of
-its tensors and parameters are those of the model.
+An op that has a spec with a kernel, or a draft with a given kernel, goes into the package of its domain; the numbers of
+its tensors and parameters are the model's.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from opdb.spec.model import KernelDef, OpDef
 
 @dataclass(frozen=True)
 class Skeleton:
-    """What was made.  ``drafts``: file by op.  ``left``: op -> why it is in no package."""
+    """The drafts and packages.  ``drafts``: file by op.  ``left``: op -> the reason why it is in no package."""
 
     drafts: Mapping[str, Path]
     packages: tuple[aic_package.AicFolder, ...]
     left: Mapping[str, str]
-    words: Mapping[str, tuple[str, ...]]  # what drafts do not express
+    words: Mapping[str, tuple[str, ...]]  # facts that drafts do not express
 
 
 def make(
@@ -48,8 +48,8 @@ def make(
 ) -> Skeleton:
     """Writes drafts to ``folder``/specs and a package for each domain to ``folder``/<domain>.
 
-    A draft gets the kernel opdb_<op> where one of the files ``kernels`` defines it.  Raises OpdbError as
-    cloud_ai_nodes.read, and as aic_package.write; nothing is written then.
+    A draft gets the kernel opdb_<op> if one of the files ``kernels`` defines it.  Raises OpdbError as onnx_nodes.read and
+    aic_package.write do; no draft is written then.
     """
     found = onnx_nodes.read(model, domain)
     if twice := sorted({op.name for op in found if [o.name for o in found].count(op.name) > 1}):
@@ -88,7 +88,7 @@ def _drafted(fresh: Sequence[Foreign], model: Path, catalog: Catalog) -> list[Xm
 
 
 def _with_kernel(draft: XmlDraft, op: Foreign, kernels: Sequence[Path]) -> str:
-    """The draft, with the kernel that a given file defines."""
+    """The draft, with its kernel if a given file defines it."""
     function = f"opdb_{snake(draft.op)}"
     defined = re.compile(rf"^opdb_status {function}\(", re.MULTILINE)
     if not any(defined.search(_text(path)) for path in kernels):
@@ -108,7 +108,7 @@ def _text(path: Path) -> str:
 
 
 def _why_left(catalog: Catalog, op: Foreign, left: dict[str, str]) -> str:
-    """Why an op is in no package; "" where it is.  Raises OpdbError for nodes that are not the op of the spec."""
+    """The reason why an op is in no package; "" if it is in one.  Raises OpdbError if its nodes have attributes unknown to the spec."""
     try:
         compiled = catalog.compiled(op.name)
     except CompileError as error:
@@ -168,7 +168,7 @@ def _check_count(op: Foreign, compiled: CompiledOp) -> None:
 
 
 def summary(made: Skeleton) -> dict[str, Any]:
-    """As JSON has it."""
+    """The result as a dictionary for JSON."""
     return {
         "drafts": [
             {"op": n, "file": str(p), "not_expressed": list(made.words[n])} for n, p in made.drafts.items()

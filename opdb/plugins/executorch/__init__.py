@@ -1,4 +1,4 @@
-"""Everything that plugs into ExecuTorch's Qualcomm backend.
+"""The plug-in for ExecuTorch's Qualcomm backend.
 
 import opdb.plugins.executorch
 

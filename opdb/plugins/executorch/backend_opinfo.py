@@ -1,12 +1,12 @@
-"""The interface of QNN's ``qti.aisw.converters.common.backend_opinfo``, answered by opdb's catalogue.
+"""Implements QNN's ``qti.aisw.converters.common.backend_opinfo`` with opdb's catalog.
 
-ExecuTorch's quantizer asks it which data types and encodings an op may have on a chip; without Qualcomm's SDK it
-asks nobody and checks nothing.
+ExecuTorch's quantizer queries it for the data types and encodings that an op may have on a chip; without Qualcomm's SDK
+it has nothing to query and checks nothing.
 
     from opdb.plugins.executorch import backend_opinfo
     backend_opinfo.install()          # in a process with opdb's environment; before a QnnQuantizer is made
 
-What the rules do not ask for is None, never False: ExecuTorch takes a False of an output for a demand.
+Properties that the rules leave open are None, never False: ExecuTorch treats an output's False as a requirement.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ _undo: list[Callable[[], None]] = []
 
 
 def __getattr__(name: str) -> str:
-    """The names of backends, which ExecuTorch looks up, as Qualcomm's module has them, e.g. HTP."""
+    """The names of backends that ExecuTorch looks up, the same as in Qualcomm's module, e.g. HTP."""
     if name in BACKENDS:
         return name
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def install() -> None:
-    """Puts this module in the place of Qualcomm's, for every QnnQuantizer that is made from now on.
+    """Replaces Qualcomm's module with this one, for every QnnQuantizer made from now on.
 
-    Raises OpdbError where the process lacks the environment (``opdb executorch env``), the catalogue is not there
-    (``opdb init``), or it is installed already.
+    Raises OpdbError if the process lacks the environment (``opdb executorch env``), the catalog is missing
+    (``opdb init``), or it is already installed.
     """
     env.require_active()
     if _undo:
         raise OpdbError("opdb's backend_opinfo is installed already; call uninstall() first")
     BackendOpInfo(
         DEFAULT, next(iter(SOCS.values())).soc_model
-    )  # a missing catalogue: ExecuTorch would not say it
+    )  # raise now if the catalog is missing: ExecuTorch would hide it
     import sys
 
     from executorch.backends.qualcomm.quantizer import backend_opinfo_adapter as adapter
 
     was = adapter.backend_opinfo, adapter._HAS_BACKEND_OPINFO
-    # Since 1.5 a function that looks for the SDK again stands before the one that remembers.
+    # Since 1.5, get_backend_opinfo looks for the SDK each time and calls the cached function.
     asked = getattr(adapter, "_get_backend_opinfo_cached", adapter.get_backend_opinfo)
 
     def undo() -> None:
@@ -66,16 +66,16 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Takes it out again; nothing where it is not installed."""
+    """Undoes ``install``; does nothing if it is not installed."""
     while _undo:
         _undo.pop()()
 
 
 class BackendOpInfo:
-    """What one backend takes on one chip.
+    """The ops and types that one backend supports on one chip.
 
-    ``soc_model``: QNN's number of the chip, e.g. 57 for SM8650.  ``store``: default the catalogue of ``OPDB_URL``.
-    Raises OpdbError for an unknown backend or chip, and where the catalogue is not there.
+    ``soc_model``: QNN's number of the chip, e.g. 57 for SM8650.  ``store``: by default the catalog at ``OPDB_URL``.
+    Raises OpdbError for an unknown backend or chip, and if the catalog is missing.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class BackendOpInfo:
         return self._ports.supported()
 
     def get_op_info(self, op_name: str) -> list[OpInfo]:
-        """One for each combination of data types that ExecuTorch has names for; [] for an op that is not supported."""
+        """One for each combination of data types that ExecuTorch has names for; [] for an unsupported op."""
         found = (OpInfo(v) for v in self._ports.variants(op_name))
         return [info for info in found if info.nameable]
 
@@ -107,7 +107,7 @@ class OpInfo:
 
     @property
     def nameable(self) -> bool:
-        """Whether ExecuTorch has a name for every data type."""
+        """True if ExecuTorch has a name for every data type."""
         known = _adaptor().Qnn_DataType_t
         return all(
             hasattr(known, BY_SHORT[p.dtype].macro) for p in (*self.variant.inputs, *self.variant.outputs)
@@ -122,7 +122,7 @@ class DatatypeInfo:
         return getattr(_adaptor().Qnn_DataType_t, BY_SHORT[self.port.dtype].macro)
 
     def is_applicable_from_current_dtype_onward(self) -> bool:
-        """Whether it stands for any number of tensors: a variadic slot."""
+        """True if it stands for any number of tensors: a variadic slot."""
         return self.port.variadic
 
     def get_quant_constraint_info(self) -> list[QuantConstraintInfo]:
@@ -144,11 +144,11 @@ class QuantConstraintInfo:
         return self.encodings.axes
 
     def is_math_invariant(self) -> bool | None:
-        """Whether the encoding must be that of another tensor of the op."""
+        """True if the encoding must equal that of another tensor of the op; else None."""
         return self.encodings.shared or None
 
     def get_scale(self) -> float | None:
-        """None: no rule asks for a certain scale."""
+        """None: no rule requires a certain scale."""
         return None
 
     def get_offset(self) -> int | None:
@@ -162,7 +162,7 @@ class QuantConstraintInfo:
 
 
 def _adaptor() -> Any:
-    """ExecuTorch's binding, whose enums its quantizer compares with."""
+    """ExecuTorch's binding, whose enums its quantizer compares."""
     env.require_active()
     from executorch.backends.qualcomm.python import PyQnnManagerAdaptor
 

@@ -1,7 +1,7 @@
-"""The main job on real input: the model of the ExecuTorch guide, from PyTorch to Qualcomm's libraries.
+"""opdb's main task on real input: the model of the ExecuTorch guide, from PyTorch to Qualcomm's libraries.
 
-LayerNorm([768], eps=1e-6) then Linear(768, 100) on (200, 768): judged, lowered by the generated builders,
-computed by the C kernels, the real QNN CPU library, the HTP emulation and inside ExecuTorch, and each
+LayerNorm([768], eps=1e-6) then Linear(768, 100) on (200, 768): checked, lowered by the generated builders,
+computed by the C kernels, the real QNN CPU library, the HTP emulation, and inside ExecuTorch, each
 compared with PyTorch.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 
-#: What ExecuTorch's flow and the emulation are shown with.
+#: The backend that demonstrates ExecuTorch's flow and the emulation.
 PTE = next(b for b in BACKENDS.values() if "pte" in b.programs)
 SOC = str(PTE.soc)
 SEED = 0
@@ -47,7 +47,7 @@ class Comparison:
 
 
 def guide_model() -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
-    """The model of the ExecuTorch guide and its input (200, 768), both from a fixed seed."""
+    """The model of the ExecuTorch guide and its input (200, 768), both with a fixed seed."""
     try:
         import torch
     except ImportError:
@@ -71,7 +71,7 @@ def compare(executor: str, result: Any, reference: Any, bound: float) -> Compari
 
 
 def lowered_graph(program: Any, target: Target) -> QnnGraph:
-    """The QNN graph of an exported program, by the generated builders.  Raises OpdbError if a node is refused."""
+    """The QNN graph of an exported program from the generated builders.  Raises OpdbError if a node is refused."""
     from opdb.checks.graph import build_graph
     from opdb.checks.verdicts import check_nodes
     from opdb.programs.torch.program import Program
@@ -87,7 +87,7 @@ def lowered_graph(program: Any, target: Target) -> QnnGraph:
 def run_everywhere(
     program: Any, inputs: tuple[torch.Tensor, ...], reference: Any, say: Callable[[str], None]
 ) -> list[Comparison]:
-    """The model on the C kernels, QNN CPU and QNN HTP."""
+    """Runs the model on the C kernels, QNN CPU, and QNN HTP."""
     from opdb.execute.libraries.client import VendorWorker
     from opdb.runtime.kernels import run_graph
 
@@ -123,7 +123,7 @@ def _only(outputs: Mapping[str, np.ndarray[Any, Any]]) -> tuple[np.ndarray[Any, 
 def run_in_executorch(
     program: Any, inputs: tuple[torch.Tensor, ...], reference: Any, name: str
 ) -> tuple[Comparison, Any]:
-    """The program through ExecuTorch's own flow with opdb's builders, executed on the emulation."""
+    """Runs the program through ExecuTorch's own flow with opdb's builders, on the emulation."""
     from opdb.generated.builders import TARGETS
     from opdb.plugins.executorch import env
     from opdb.plugins.executorch.flow import Plugin, compile_program, run_program

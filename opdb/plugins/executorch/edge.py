@@ -1,4 +1,4 @@
-"""The program that ExecuTorch's Qualcomm partitioner sees: after its export passes, edge lowering and edge passes.
+"""The program that ExecuTorch's Qualcomm partitioner sees: after its export passes, edge lowering, and edge passes.
 
 The steps are those of ``to_edge_transform_and_lower_to_qnn``, in a process with the prepared
 environment (opdb.plugins.executorch.env); no library of the vendor is loaded.
@@ -21,11 +21,11 @@ from executorch.exir.backend import backend_api
 
 
 class _Reached(Exception):
-    """The partitioner was called."""
+    """Raised when the partitioner is called."""
 
 
 class _Capture(QnnPartitioner):  # type: ignore[misc]  # untyped base
-    """Asks for the same operators to be kept whole, and stops where partitioning would begin."""
+    """Keeps the same operators whole as QnnPartitioner, and stops before partitioning."""
 
     program: Any = None
 
@@ -36,10 +36,10 @@ class _Capture(QnnPartitioner):  # type: ignore[misc]  # untyped base
 
 @contextmanager
 def exporting() -> Iterator[None]:
-    """How modules are exported.
+    """Exports modules without gradients and without the fast path of attention.
 
-    With gradients, a part of a module under no_grad is exported as a graph of its own, at which ExecuTorch's passes stop.
-    Without them PyTorch puts one operator in the place of a whole encoder layer, which nothing lowers.
+    With gradients, a part of a module under no_grad is exported as a subgraph, at which ExecuTorch's passes fail.
+    Without them, PyTorch's fast path turns a whole encoder layer into one operator, which nothing lowers.
     """
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
@@ -51,20 +51,20 @@ def exporting() -> Iterator[None]:
 
 
 def compiler_specs(chipset: Any) -> Any:
-    """For the HTP of a chip, a float graph in fp16.  ``chipset``: a member of ExecuTorch's QcomChipset."""
+    """Compiler specs for a float graph in fp16 on the HTP of a chip.  ``chipset``: a member of ExecuTorch's QcomChipset."""
     return qnn.generate_qnn_executorch_compiler_spec(chipset, qnn.generate_htp_compiler_spec(use_fp16=True))
 
 
 @dataclass(frozen=True)
 class Edge:
-    """``seen``: what the partitioner gets, parameters without values.  ``whole``: the same nodes with values."""
+    """``seen``: the partitioner's program, with parameters without values.  ``whole``: the same nodes with values."""
 
     seen: torch.export.ExportedProgram
     whole: torch.export.ExportedProgram
 
 
 def edge_program(module: torch.nn.Module, inputs: Sequence[Any], chipset: Any) -> Edge:
-    """The edge program of ``module``; what export and the passes raise passes through."""
+    """The edge program of ``module``; errors of export and the passes propagate."""
     specs = compiler_specs(chipset)
     exported = torch.export.export(module, tuple(inputs), strict=True)
     manager = get_qnn_pass_manager_cls(QnnExecuTorchBackendType.kHtpBackend)()

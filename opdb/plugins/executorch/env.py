@@ -1,9 +1,9 @@
 """The environment in which ExecuTorch's Qualcomm flow runs on a plain x86-64 Linux machine.
 
 ExecuTorch looks for the QNN libraries in ``QNN_SDK_ROOT/lib/x86_64-linux-clang`` and on
-``LD_LIBRARY_PATH``, which the dynamic loader reads only when a process starts.  ``prepare`` makes such a
-folder: links into the installed onnxruntime-qnn, and opdb's forwarding library in the place of
-``libQnnHtp.so`` (runtime/forward/qnn_forward.c says why).  Nothing here imports torch or executorch.
+``LD_LIBRARY_PATH``, which the dynamic loader only reads when a process starts.  ``prepare`` makes such a
+folder: links to the installed onnxruntime-qnn, and opdb's forwarding library instead of
+``libQnnHtp.so`` (runtime/forward/qnn_forward.c says why).  This module imports neither torch nor executorch.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from typing import Any
 
 from opdb.core.errors import MissingExtra, OpdbError
 
-#: The releases whose builder interface opdb was run with, the oldest first, and the one that the extra installs.
+#: The releases with a builder interface that opdb was tested with, oldest first, and the one that the extra installs.
 RELEASES = ("1.4.1", "1.5.1")
 EXECUTORCH = RELEASES[-1]
 ONNXRUNTIME_QNN = "2.3.0"  # carries QNN 2.47
 
 LIBRARIES = ("libQnnCpu.so", "libQnnSystem.so", "libQnnSaver.so", "libQnnIr.so", "libHtpPrepare.so")
 HTP = "libQnnHtp.so"
-HOST = "x86_64-linux-clang"  # QNN's name of the folder for this kind of machine
+HOST = "x86_64-linux-clang"  # QNN's folder name for this kind of machine
 MARKER = "opdb-environment.json"
 
 
 @dataclass(frozen=True)
 class Environment:
-    """A prepared folder.  ``library_path`` in the order in which the loader searches."""
+    """A prepared folder.  ``library_path``: in the loader's search order."""
 
     root: Path
-    htp: Path  # the vendor's HTP library, to which the forwarding library passes everything on
+    htp: Path  # the vendor's HTP library, the target of the forwarding library
     library_path: tuple[Path, ...]
 
     @property
     def variables(self) -> dict[str, str]:
-        """The variables to set; ``LD_LIBRARY_PATH`` goes in front of what is already there."""
+        """The variables to set; ``LD_LIBRARY_PATH`` goes before its existing value."""
         return {
             "QNN_SDK_ROOT": str(self.root),
             "LD_LIBRARY_PATH": ":".join(map(str, self.library_path)),
@@ -78,7 +78,7 @@ class Environment:
 
 @dataclass(frozen=True)
 class Check:
-    """One line of ``environment_report``: ``found`` is a version or a place; ``cure`` is empty when ok."""
+    """One line of ``environment_report``: ``found`` is a version, a place, or the problem; ``cure`` is empty if ok."""
 
     name: str
     ok: bool
@@ -87,10 +87,10 @@ class Check:
 
 
 def prepare(folder: Path | None = None, forwarding: Path | None = None) -> Environment:
-    """Makes the folder, or finds it made, and returns its environment.
+    """Creates the folder if necessary, and returns its environment.
 
-    ``folder``: where to make it; default a per-user cache folder named after the versions, so that
-    different versions never mix.  ``forwarding``: the built forwarding library; default the installed one.
+    ``folder``: its path; by default a per-user cache folder named after the versions, so that
+    different versions never mix.  ``forwarding``: the built forwarding library; by default the installed one.
     The folder appears as a whole or not at all; calling again changes nothing.
 
     Raises MissingExtra (executorch or onnxruntime-qnn is not installed) and OpdbError (other versions,
@@ -126,7 +126,7 @@ def prepare(folder: Path | None = None, forwarding: Path | None = None) -> Envir
 
 
 def require_active() -> str:
-    """Refuses to go on unless this process was started in such an environment.
+    """Raises unless this process was started in such an environment.
 
     Without it, importing executorch's Qualcomm backend downloads a vendor SDK.
     Returns QNN_SDK_ROOT.  Raises OpdbError with the cure.
@@ -145,7 +145,7 @@ def require_active() -> str:
 
 
 def forwarding_library() -> Path:
-    """The built forwarding library.  Raises OpdbError when it is missing."""
+    """The built forwarding library.  Raises OpdbError if it is missing."""
     import opdb.runtime
 
     place = Path(str(opdb.runtime.__file__)).parent / "forward"
@@ -159,7 +159,7 @@ def forwarding_library() -> Path:
 
 
 def environment_report() -> tuple[Check, ...]:
-    """What the ExecuTorch flow needs and what of it is here; changes nothing."""
+    """The requirements of the ExecuTorch flow, and which of them are met; changes nothing."""
     checks = [
         _check("machine", _machine),
         _check("executorch", _executorch),
@@ -171,7 +171,7 @@ def environment_report() -> tuple[Check, ...]:
 
 
 def diagnosis() -> tuple[str, str | None, str, str]:
-    """The row of `opdb doctor`: part, what was found or None, what its absence costs, the cure."""
+    """The row for `opdb doctor`: part, what was found or None, the problem, the cure."""
     wrong = [c for c in environment_report() if c.name != "this process" and not c.ok]
     if wrong:
         return "ExecuTorch flow", None, wrong[0].found, wrong[0].cure or "pip install 'opdb[executorch]'"
@@ -200,15 +200,15 @@ def release() -> tuple[int, ...]:
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """The numbers of a release, e.g. (1, 6, 0) of 1.6.0a0+cpu."""
+    """The numbers of a release, e.g. (1, 6, 0) for 1.6.0a0+cpu."""
     return tuple(int(n) for n in re.findall(r"\d+", re.match(r"[\d.]*", version)[0]))  # type: ignore[index]
 
 
 def runtime_library() -> Path:
-    """The shared library of the wheel that has ExecuTorch's tensors and the registry of its kernels.
+    """The wheel's shared library with ExecuTorch's tensors and the registry of its kernels.
 
-    Since 1.5 it is a library of its own; before, it was part of the Python module and of the backend.
-    Raises OpdbError where the wheel has none.
+    Since 1.5 it is a separate library; before, it was part of the Python module and of the backend.
+    Raises OpdbError if the wheel has none.
     """
     found = util.find_spec("executorch")
     folder = Path(next(iter((found and found.submodule_search_locations) or ["."])))
@@ -261,7 +261,7 @@ def _cache_folder(identity: Mapping[str, str]) -> Path:
 
 
 def _is_current(folder: Path, identity: Mapping[str, str], links: Mapping[str, Path]) -> bool:
-    """True if ``folder`` is complete; False if it is to be (re)made.  OpdbError if it is not opdb's."""
+    """True if ``folder`` is complete; False if it must be (re)made.  Raises OpdbError if opdb did not make it."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return False
     try:
@@ -277,7 +277,7 @@ def _is_current(folder: Path, identity: Mapping[str, str], links: Mapping[str, P
 
 
 def _make(folder: Path, identity: Mapping[str, str], links: Mapping[str, Path], library: Path) -> None:
-    """Builds the folder beside its place and renames it in."""
+    """Builds the folder next to its final place and renames it."""
     made = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
         made.chmod(0o755)
@@ -297,7 +297,7 @@ def _make(folder: Path, identity: Mapping[str, str], links: Mapping[str, Path], 
 
 @contextlib.contextmanager
 def _lock(folder: Path) -> Iterator[None]:
-    """One process at a time; where a file system cannot lock a folder, all."""
+    """Locks the folder for one process at a time; no lock if the file system cannot lock folders."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with contextlib.suppress(OSError):
@@ -315,7 +315,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def chipset(soc: str) -> Any:
-    """ExecuTorch's member for a chip.  Raises OpdbError for a name that it does not know."""
+    """ExecuTorch's enum member for a chip.  Raises OpdbError for an unknown name."""
     from executorch.backends.qualcomm.serialization.qc_schema import QcomChipset
 
     names = [c.name for c in QcomChipset if c.value]  # 0 is "unknown"

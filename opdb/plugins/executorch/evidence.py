@@ -1,7 +1,7 @@
-"""PyTorch's operators through ExecuTorch's whole flow: a module for each, compiled with opdb's builders and run on the emulation.
+"""Evidence for PyTorch's operators in ExecuTorch's flow: a module for each, compiled with opdb's builders and run on the emulation.
 
-The modules, and what measures one, are those of corpus/operators (whole_flow.py), which come with a checkout of opdb.  An operator
-has the outcome of the module that holds the fewest others.
+The modules and the code that measures one are in corpus/operators (whole_flow.py) of a checkout of opdb.  An operator
+gets the outcome of the module with the fewest other operators.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from opdb.plugins.executorch import env, process
 from opdb.runtime.qnn.libraries import installed
 from opdb.spec.catalog import Catalog
 
-#: The name of a precision -> the recipe of whole_flow.py.
+#: Name of a precision -> the recipe of whole_flow.py.
 PRECISIONS = {"float": "fp16", "8a8w": "8a8w", "16a8w": "16a8w"}
-#: The chips that are asked where none is named.
+#: The default chips.
 SOCS = ("SM8650", "SM8750", "SM8550", "SM8450")
-#: Modules to a child process, and the seconds that each may take.
+#: Modules per child process, and the seconds for each.
 CHUNK, SECONDS = 24, 120.0
-#: Outcome of a module -> its statuses; what ends the flow says which stage only in words.
+#: Outcome of a module -> its statuses; for "ends", only the text says at which stage.
 STATUSES: Mapping[str, tuple[str, ...]] = {
     "right": ("yes", "yes", "yes", "yes"),
     "partly": ("no", "yes", "yes", "yes"),  # some nodes fall back to the CPU
     "wrong": ("yes", "yes", "yes", "no"),
     "ends": ("unknown", "unknown", "no", "unknown"),
-    "floats": ("not-applicable",) * 4,  # nothing of it is quantized, e.g. whole numbers
+    "floats": ("not-applicable",) * 4,  # nothing in it is quantized, e.g. whole numbers
 }
 
 
 def modules_folder(folder: Path | None = None) -> Path:
-    """corpus/operators of this checkout, or ``folder``.  Raises OpdbError where there is no whole_flow.py."""
+    """The folder corpus/operators of this checkout, or ``folder``.  Raises OpdbError if it has no whole_flow.py."""
     found = folder or Path(opdb.core.__file__).parents[2] / "corpus" / "operators"
     if not (found / "whole_flow.py").is_file():
         raise OpdbError(
@@ -53,7 +53,7 @@ def modules_folder(folder: Path | None = None) -> Path:
 
 
 def representatives(catalog: Catalog, folder: Path) -> dict[str, str]:
-    """The mapped ATen operators -> the module of each: the one with the fewest others, the first of equal ones."""
+    """Maps each mapped ATen operator to its module: the one with the fewest other operators, the first in a tie."""
     mapped = {target for op in catalog.ops for target in catalog.mappings(op)}
     mapped |= {target for c in catalog.candidates for target in c.torch}
     held: Mapping[str, Sequence[str]] = process.call(
@@ -79,9 +79,9 @@ def build_flow(
     again: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> Built:
-    """Brings the file at ``path`` up to date with what ExecuTorch's flow makes of each operator; see ``opdb.measure.evidence.build``.
+    """Updates the file at ``path`` with the results of ExecuTorch's flow for each operator; see ``opdb.measure.evidence.build``.
 
-    Raises OpdbError for an operator that no spec maps or no module has, and without the extra executorch.
+    Raises OpdbError for an operator without a module, and without the extra executorch.
     """
     started = written = time.monotonic()
     modules = modules_folder(folder)
@@ -129,7 +129,7 @@ def build_flow(
 
 
 def _run(soc: str, catalog: Catalog) -> Run:
-    """Where cells of the flow come from: the library of the installed wheel, which ExecuTorch's environment leads to."""
+    """The run for cells of the flow: the installed wheel's library, which ExecuTorch's environment uses."""
     libraries = installed()
     sdk = ".".join(libraries.qnn_version().split(".")[:2])
     asked = Library(DEFAULT, catalog, soc, libraries.folder)
@@ -144,7 +144,7 @@ def _run(soc: str, catalog: Catalog) -> Run:
 def _missing(
     evidence: Evidence, run: Run, precision: str, wanted: Mapping[str, str], again: bool
 ) -> list[str]:
-    """The modules of operators without a cell of the same library, flow and module."""
+    """The modules of operators without a cell for the same library, flow, and module."""
     missing = []
     for target, name in wanted.items():
         cell = evidence.cells.get(
@@ -163,7 +163,7 @@ def _missing(
 def _lines(
     modules: Path, environment: env.Environment, names: Sequence[str], recipe: str, soc: str
 ) -> list[dict[str, Any]]:
-    """What whole_flow.py says of modules; one that takes its process down is measured alone."""
+    """The results of whole_flow.py for modules; if the process crashes, the list is split until the culprit is alone."""
     try:
         found: list[dict[str, Any]] = process.call(
             "whole_flow:measure", list(names), recipe, soc, environment=environment, path=[modules],

@@ -26,31 +26,31 @@ from opdb.plugins.executorch.quantize import quantize
 from opdb.plugins.executorch.ranges import ranges_of
 from opdb.runtime.forms import Reason
 
-#: The method of a program that says what its model's file calls the inputs and outputs.
+#: The method of a program that returns its model file's names of inputs and outputs.
 ENDS = "opdb_ends"
-#: Of the inputs, and of the outputs.
+#: Names of the inputs, and of the outputs.
 Names = tuple[list[str], list[str]]
-#: PyTorch's calls of graphs that depend on data.
+#: PyTorch's control flow operators.
 BRANCHES = {"cond", "while_loop", "map_impl", "scan"}
 PRECISIONS = ("fp16", "quantized")
 
 
 @dataclass(frozen=True)
 class Plugin:
-    """What a child process registers before it compiles; see ``opdb.plugins.executorch.registration.register``.
+    """Settings that a child process registers before it compiles; see ``opdb.plugins.executorch.registration.register``.
 
-    ``lower`` names the function ("module:function"), since a child cannot be handed one.
+    ``lower`` names the function ("module:function"), since a function cannot be passed to a child.
     """
 
     lower: str
     target: Any
-    targets: tuple[str, ...] | None = None  # all that specs map
+    targets: tuple[str, ...] | None = None  # None: all that specs map
     preserve_ops: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
 class ProgramRun:
-    """``seconds``: wall time of each run, on the emulation."""
+    """One or more runs of a program.  ``seconds``: wall time of each, on the emulation."""
 
     outputs: tuple[np.ndarray[Any, Any], ...]
     seconds: tuple[float, ...]
@@ -65,10 +65,10 @@ class CompiledProgram:
     delegated: tuple[str, ...]
     not_delegated: tuple[str, ...]
     reasons: Mapping[str, tuple[Reason, ...]] = field(default_factory=dict)  # of nodes not delegated
-    forms: Mapping[str, str] = field(default_factory=dict)  # node -> the lowering that opdb's builder took
+    forms: Mapping[str, str] = field(default_factory=dict)  # node -> the form that opdb's builder chose
     ranges: Mapping[str, TensorRange] = field(
         default_factory=dict
-    )  # of the quantized tensors, by the node that makes each
+    )  # ranges of the quantized tensors, by the node that makes each
 
 
 def compile_module(
@@ -79,15 +79,15 @@ def compile_module(
     op_packages: Sequence[Path] = (),
     names: Names | None = None,
 ) -> CompiledProgram:
-    """``module`` (torch.nn.Module) compiled for one SoC by ExecuTorch's flow, in this process.
+    """Compiles ``module`` (torch.nn.Module) for one SoC with ExecuTorch's flow, in this process.
 
     ``example_inputs``: tensors that fix the shapes.  ``soc``: ExecuTorch's name of the chipset; e.g. SM8650.
     ``op_packages``: libraries of `opdb package qnn` (opdb.plugins.executorch.op_packages).
     ``precision``: "fp16" (float graphs, computed in fp16 on HTP) or "quantized" (a quantized module).
-    ``names``: of inputs and outputs, which a method ``opdb_ends`` of the program returns.
+    ``names``: of inputs and outputs; the program's method ``opdb_ends`` returns them.
 
-    Raises OpdbError for an unknown SoC or precision and for a process without the environment; what the
-    flow itself raises (e.g. a failed finalize) passes through.
+    Raises OpdbError for an unknown SoC or precision and for a process without the environment; errors of the
+    flow itself (e.g. a failed finalize) propagate.
     """
     _check_precision(precision)
     env.require_active()
@@ -119,9 +119,9 @@ def compile_module(
             raise
         raise OpdbError(_kept_whole(str(e))) from e
     config = ExecutorchBackendConfig(
-        # Nor does ExecuTorch's, without this.
+        # Nor does ExecuTorch's memory, without this pass.
         passes=[InitializedMutableBufferPass([""])],
-        # Contexts load only at the alignment that the vendor asks for: otherwise error 5005, or a crash.
+        # Contexts only load at the vendor's alignment: otherwise error 5005, or a crash.
         segment_alignment=qnn.get_qnn_context_binary_alignment(),
     )
     delegated, rest = _split(edge.exported_program().graph_module)
@@ -136,21 +136,21 @@ def compile_module(
 
 
 def load(pte: bytes) -> Any:
-    """A program in the runtime of the executorch wheel, which holds no reference to ``pte``."""
+    """Loads a program into the runtime of the executorch wheel, which holds no reference to ``pte``."""
     env.require_active()
     import executorch.backends.qualcomm
     from executorch.extension.pybindings import portable_lib
 
     with suppress(
         ImportError
-    ):  # of nodes on the CPU between quantized tensors; before the program, which looks them up
+    ):  # for CPU nodes between quantized tensors; before the program, which looks them up
         import executorch.kernels.quantized  # noqa: F401
 
     return portable_lib._load_for_executorch_from_buffer(pte)
 
 
 def run_pte(pte: bytes, inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """The outputs (tensors) of a program on ``inputs`` (tensors), by the runtime in the executorch wheel."""
+    """Runs a program on ``inputs`` (tensors) in the executorch wheel's runtime; returns its outputs (tensors)."""
     program = load(pte)
     outputs = tuple(o.clone() for o in program.run_method("forward", tuple(inputs)))
     del program  # before the bytes, to which it holds no reference
@@ -170,12 +170,12 @@ def compile_program(
     path: Sequence[str | Path] = (),
     names: Names | None = None,
 ) -> CompiledProgram:
-    """``program`` (torch.export.ExportedProgram, exported from positional inputs) compiled in a child.
+    """Compiles ``program`` (torch.export.ExportedProgram, exported from positional inputs) in a child process.
 
-    ``recipe``: quantize the program first (``quantize``), calibrated on ``samples``: arrays in the order of the inputs.
-    ``plugin``: opdb's builders to use instead of ExecuTorch's own; None for the stock flow.  ``names``: see
+    ``recipe``: quantize the program first (``quantize``), calibrated on ``samples``: arrays in input order.
+    ``plugin``: opdb's builders instead of ExecuTorch's own; None for the stock flow.  ``names``: see
     ``compile_module``.
-    Raises OpdbError as ``compile_module`` does, and ChildError when the flow fails, crashes or hangs.
+    Raises OpdbError as ``compile_module`` does, and ChildError if the flow fails, crashes, or hangs.
     """
     _check_precision(precision)
     try:
@@ -207,7 +207,7 @@ def compile_program(
 
 
 def refuse_branches(program: Any) -> None:
-    """Raises OpdbError for a program that branches or loops on data, at which a pass of ExecuTorch's flow ends."""
+    """Raises OpdbError for a program with data-dependent branches or loops, at which a pass of ExecuTorch's flow fails."""
     names = {str(node.target) for node in program.graph.nodes if node.op == "call_function"}
     if found := sorted(names & BRANCHES):
         raise OpdbError(
@@ -231,7 +231,7 @@ def execute_program(
     repeat: int = 1,
     timeout: float = 600.0,
 ) -> ProgramRun:
-    """``repeat`` runs of a program in a child process, with their times."""
+    """Runs a program ``repeat`` times in a child process, and measures the times."""
     arrays = tuple(np.asarray(i) for i in inputs)
     run: ProgramRun = process.call(
         "opdb.plugins.executorch.flow:_run_arrays",
@@ -307,7 +307,7 @@ def _check_precision(precision: str) -> None:
 
 
 def _split(graph_module: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of the nodes inside and outside the delegates."""
+    """The names of the nodes inside and outside of the delegates."""
     inside: list[str] = []
     outside: list[str] = []
     for node in graph_module.graph.nodes:
@@ -326,7 +326,7 @@ def _split(graph_module: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _kept_whole(message: str) -> str:
-    """ExecuTorch keeps some operators whole for the delegate and stops when one is left out of it."""
+    """Rewords ExecuTorch's error about a node that was kept whole for the delegate but left out of it, with the reasons."""
     from opdb.plugins.executorch import registration
 
     node = message.partition("Node ")[2].partition(" ")[0]
@@ -338,7 +338,7 @@ def _kept_whole(message: str) -> str:
 
 
 def _reasons(nodes: Collection[str]) -> dict[str, tuple[Reason, ...]]:
-    """Why each node was left out: opdb's reasons, or that the vendor's validator refused."""
+    """The reasons why nodes were left out: opdb's, or a note that ExecuTorch's builder or validator refused."""
     from opdb.plugins.executorch import registration
 
     own = registration.reasons()

@@ -1,7 +1,7 @@
-"""Op packages in ExecuTorch's Qualcomm flow: the rows that tell it which library has which operator.
+"""Op packages in ExecuTorch's Qualcomm flow: options that tell it which library has which operator.
 
-ExecuTorch makes these rows of an op XML with the SDK's generator; here the package itself says what it has.  opdb's
-builders (opdb.plugins.executorch.register) give its ops their parameters in the types of the specs.
+ExecuTorch generates these rows from an op XML with the SDK's generator; here the package itself lists its ops.  opdb's
+builders (opdb.plugins.executorch.register) pass the parameters in the types of the specs.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from opdb.runtime.direct import libraries
 if TYPE_CHECKING:
     from executorch.backends.qualcomm.serialization.qc_schema import QnnExecuTorchOpPackageOptions
 
-#: The machines that ExecuTorch knows, by package_file's names.
+#: Machines of package_file -> ExecuTorch's platforms.
 PLATFORMS = {"x86-64": "X86_64", "AArch64": "AARCH64_ANDROID", "Hexagon": "AARCH64_ANDROID"}
 
 
 def options(op_packages: Sequence[Path], soc: str = "SM8650") -> QnnExecuTorchOpPackageOptions:
     """``op_package_options`` of generate_qnn_executorch_compiler_spec for libraries of `opdb package qnn`.
 
-    A row for each op: torch.ops.<package>.<op> is the operator (opdb.programs.torch_ops).
-    Raises OpdbError for a library that QNN does not take here; those of a device are rows of one's own (``rows``).
+    One row per op: torch.ops.<package>.<op> is the operator (opdb.programs.torch_ops).
+    Raises OpdbError for a library that QNN does not accept here; use ``rows`` for a device's libraries.
     """
     from executorch.backends.qualcomm.serialization.qc_schema import QnnExecuTorchOpPackageOptions
 
@@ -43,7 +43,7 @@ def options(op_packages: Sequence[Path], soc: str = "SM8650") -> QnnExecuTorchOp
 
 
 def rows(path: Path | str, package: str, ops: Sequence[str], provider: str, machine: str) -> list[Any]:
-    """The rows of one library.  ``machine``: x86-64, AArch64 or Hexagon; ``path``: where it lies there."""
+    """The rows of one library.  ``machine``: x86-64, AArch64, or Hexagon; ``path``: on that machine."""
     from executorch.backends.qualcomm.serialization import qc_schema
 
     kind = machine.partition(" ")[0]
@@ -55,7 +55,7 @@ def rows(path: Path | str, package: str, ops: Sequence[str], provider: str, mach
             op_package_name=package,
             op_package_path=str(path),
             interface_provider=provider,
-            # The machine that prepares graphs is CPU in QNN's words, here and on the phone.
+            # QNN calls the machine that prepares graphs CPU, both here and on the phone.
             target=target[DEFAULT if kind == "Hexagon" else HOST],
             custom_op_name=operator(package, op),
             qnn_op_type_name=op,
@@ -66,6 +66,6 @@ def rows(path: Path | str, package: str, ops: Sequence[str], provider: str, mach
 
 
 def operator(package: str, op: str) -> str:
-    """The operator of an op of a package: its own, or QNN's where the package has an op of QNN's under another name."""
+    """The operator for an op of a package: the package's own, or QNN's if the package has a QNN op under another name."""
     own = op in libraries().get(package, ())
     return f"{package if own else 'qnn'}.{op}.default"

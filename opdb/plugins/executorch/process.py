@@ -1,7 +1,7 @@
 """Runs a function in a fresh child process that has the prepared environment.
 
-The dynamic loader reads ``LD_LIBRARY_PATH`` only when a process starts, and the vendor's libraries may
-crash or hang; so whatever touches them runs in a child with a time limit.  Arguments and results go
+The dynamic loader only reads ``LD_LIBRARY_PATH`` when a process starts, and the vendor's libraries may
+crash or hang; so code that uses them runs in a child with a time limit.  Arguments and results go
 through pickle files in a temporary folder (plain values, numpy arrays, bytes, dataclasses of opdb).
 """
 
@@ -29,10 +29,10 @@ CALL, RESULT, LOG = "call.pickle", "result.pickle", "log.txt"
 
 
 class ChildError(OpdbError):
-    """A child process gave no result.
+    """A child process ended without a result.
 
     ``kind``: "raised" (a Python exception), "crashed" (died), or "hung" (time limit).
-    ``log``: everything it wrote to stdout and stderr, the vendor's log lines among it.
+    ``log``: everything it wrote to stdout and stderr, including the vendor's log lines.
     """
 
     def __init__(self, message: str, kind: str, log: str) -> None:
@@ -52,10 +52,10 @@ def call(
     path: Sequence[str | Path] = (),
     **kwargs: Any,
 ) -> Any:
-    """The result of ``entry(*args, **kwargs)``, computed in a child process.
+    """Returns the result of ``entry(*args, **kwargs)``, computed in a child process.
 
-    ``entry``: "module:function".  ``timeout``: in seconds.  ``path``: folders put in front of the
-    child's ``sys.path``, which otherwise is this process's.
+    ``entry``: "module:function".  ``timeout``: in seconds.  ``path``: folders put before this
+    process's ``sys.path`` in the child's.
 
     Raises the OpdbError that the function raised, or ChildError.
     """
@@ -81,7 +81,7 @@ def call(
 
 
 def _run(folder: Path, environment: Environment, timeout: float) -> int | None:
-    """The child's exit code, or None when it was stopped at the time limit."""
+    """Returns the child's exit code, or None if it was stopped at the time limit."""
     bootstrap = (
         "import pickle, sys\n"
         f"sys.path[:] = pickle.loads(open({str(folder / CALL)!r}, 'rb').read())[0]\n"
@@ -103,12 +103,12 @@ def _run(folder: Path, environment: Environment, timeout: float) -> int | None:
             return None
         finally:
             if child.poll() is None:
-                os.killpg(child.pid, signal.SIGKILL)  # the child and whatever it started
+                os.killpg(child.pid, signal.SIGKILL)  # the child and everything it started
                 child.wait()
 
 
 def resolve(entry: str) -> Callable[..., Any]:
-    """The function that "module:function" names.  Raises OpdbError when there is none."""
+    """The function named by "module:function".  Raises OpdbError if there is none."""
     module, _, name = entry.partition(":")
     try:
         found = getattr(importlib.import_module(module), name)
@@ -121,7 +121,7 @@ def resolve(entry: str) -> Callable[..., Any]:
 
 def main(folder: str) -> None:
     """The child's side of ``call``: reads the call, writes (True, result) or (False, error)."""
-    gc.set_threshold(50_000, 20, 50)  # lowering makes millions of objects, and few of them are in cycles
+    gc.set_threshold(50_000, 20, 50)  # lowering makes millions of objects, few of them in cycles
     here = Path(folder)
     result: tuple[bool, Any]
     try:
@@ -140,8 +140,8 @@ def main(folder: str) -> None:
     os.replace(temporary, here / RESULT)
     sys.stdout.flush()
     sys.stderr.flush()
-    ctypes.CDLL(None).fflush(None)  # the vendor's lines
-    os._exit(0)  # the vendor's libraries crash now and then while they are unloaded; the result is written
+    ctypes.CDLL(None).fflush(None)  # writes the vendor's lines
+    os._exit(0)  # the vendor's libraries sometimes crash during unloading; the result is written
 
 
 def _portable(error: OpdbError) -> OpdbError:

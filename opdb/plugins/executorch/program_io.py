@@ -10,7 +10,7 @@ from opdb.core.graph import GraphTensor
 from opdb.plugins.executorch import env, process
 from opdb.plugins.executorch.flow import ENDS, load
 
-#: ExecuTorch's ScalarType (c10's numbers) of tensors at a program's ends.
+#: ExecuTorch's ScalarType (c10's numbers) of input and output tensors.
 SCALAR_TYPES = {
     0: "u8",
     1: "i8",
@@ -29,7 +29,7 @@ SCALAR_TYPES = {
 def program_ends(
     pte: bytes, *, environment: env.Environment, timeout: float = 600.0
 ) -> tuple[tuple[GraphTensor, ...], tuple[GraphTensor, ...]]:
-    """The inputs (``input0``, ...) and outputs (``output0``, ...) of a program's method ``forward``, or what the program calls them."""
+    """The inputs (``input0``, ...) and outputs (``output0``, ...) of a program's method ``forward``, or the program's own names."""
     ends: tuple[tuple[GraphTensor, ...], tuple[GraphTensor, ...]] = process.call(
         "opdb.plugins.executorch.program_io:_ends", pte, environment=environment, timeout=timeout
     )

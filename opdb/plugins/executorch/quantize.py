@@ -1,4 +1,4 @@
-"""A program with the quantize and dequantize nodes of ExecuTorch's quantizer, which a recipe of opdb.lower.quantize drives."""
+"""Adds the quantize and dequantize nodes of ExecuTorch's quantizer to a program, following a recipe of opdb.lower.quantize."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opdb.lower.quantize.recipe import Activations, Rule, Weights
 from opdb.plugins.executorch import env
 from opdb.plugins.executorch.env import chipset
 
-#: Of the quantizer's types, `use_16a8w`: the bits of activations and of weights.
+#: The bits of activations and of weights of the quantizer's types, e.g. `use_16a8w`.
 BITS = ((8, 8), (16, 8), (16, 4), (8, 4), (16, 16))
 
 
@@ -26,9 +26,9 @@ def quantize(
 ) -> Any:
     """``module`` with the quantize and dequantize nodes of ExecuTorch's quantizer.
 
-    ``samples``: the inputs (tensors) that it is calibrated on; None for ``example_inputs`` alone.
-    ``recipe``: its name, or a recipe.  Where it has blocks, a weight gets them if ``opdb.plugins.executorch.builder.blocks`` has a size
-    for it.  Raises OpdbError for what ExecuTorch's quantizer has no form for.
+    ``samples``: the inputs (tensors) for calibration; None: only ``example_inputs``.
+    ``recipe``: its name, or a recipe.  If it has blocks, a weight gets them if ``opdb.plugins.executorch.builder.blocks`` has a size
+    for it.  Raises OpdbError for a recipe that ExecuTorch's quantizer does not support.
     """
     recipe = named(recipe) if isinstance(recipe, str) else recipe
     check(recipe)
@@ -48,15 +48,15 @@ def quantize(
     inputs = tuple(example_inputs)
     with exporting():
         exported = torch.export.export(module, inputs, strict=True).module()
-        # A part of a parameter (of attention's joined weights) is a parameter: ExecuTorch's passes end at one that
-        # is computed and then quantized by channel.
+        # Folding makes a part of a parameter (e.g. of attention's joined weights) a parameter: ExecuTorch's passes fail at
+        # one that is computed and then quantized per channel.
         constant_fold(exported)
         _obey(quantizer, recipe, exported)
         begun = {name: buffer.clone() for name, buffer in exported.named_buffers()}
         prepared = prepare_pt2e(exported, quantizer)
         for sample in samples or (inputs,):
             prepared(*sample)
-        # What calibration left in buffers, which are those of the user's module, is no state to begin with.
+        # Undo calibration's changes of buffers, which belong to the user's module.
         for name, buffer in prepared.named_buffers():
             if name in begun:
                 buffer.copy_(begun[name])
@@ -66,7 +66,7 @@ def quantize(
 
 
 def check(recipe: Recipe) -> None:
-    """Raises OpdbError for a recipe that ExecuTorch's quantizer has no form for."""
+    """Raises OpdbError for a recipe that ExecuTorch's quantizer does not support."""
     if recipe.activations is None or recipe.weights is None:
         raise OpdbError(f"the recipe {recipe.name} quantizes nothing; leave it out")
     for where, activations, weights in _parts(recipe):
@@ -93,7 +93,7 @@ def check(recipe: Recipe) -> None:
 
 
 def _parts(recipe: Recipe) -> list[tuple[str, Activations, Weights]]:
-    """The recipe's own part and that of each rule that quantizes, with where it stands."""
+    """The settings of the recipe and of each rule that quantizes, with their places."""
     assert recipe.activations is not None and recipe.weights is not None
     found = [(f"the recipe {recipe.name}", recipe.activations, recipe.weights)]
     for place, rule in enumerate(recipe.rules, 1):
@@ -102,7 +102,7 @@ def _parts(recipe: Recipe) -> list[tuple[str, Activations, Weights]]:
     return found
 
 
-#: The observers that PyTorch has by those names; min-max: that of ExecuTorch's default, which averages the samples' ranges.
+#: PyTorch's observers by opdb's names; min-max: ExecuTorch's default, which averages the samples' ranges.
 OBSERVERS = {"min-max": None, "mse": "HistogramObserver"}
 
 
@@ -123,13 +123,13 @@ def _config(activations: Activations, weights: Weights) -> dict[str, Any]:
 
 
 def _obey(quantizer: Any, recipe: Recipe, exported: Any) -> None:
-    """Gives the quantizer the rules of the recipe, and its blocks; ``exported`` is what it is to annotate."""
+    """Passes the recipe's rules and blocks to the quantizer; it will annotate ``exported``."""
     from executorch.backends.qualcomm.quantizer.quantizer import ModuleQConfig
 
     from opdb.plugins.executorch.builder import blocks
 
     assert recipe.weights is not None
-    rules = list(reversed(recipe.rules))  # of those that fit ExecuTorch takes the first
+    rules = list(reversed(recipe.rules))  # ExecuTorch takes the first rule that fits
     configs: list[tuple[Callable[[Any], bool], Any]] = []
     floats, sizes = set(), {}
     every_size: Mapping[str, tuple[int, ...]] = blocks.sizes(exported)

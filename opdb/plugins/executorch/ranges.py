@@ -1,4 +1,4 @@
-"""The ranges that a quantizer of PT2E chose, from the quantize nodes of its module."""
+"""The ranges that a PT2E quantizer chose, from the quantize nodes of its module."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from opdb.lower.quantize.ranges import TensorRange
 
 
 def ranges_of(module: Any) -> dict[str, TensorRange]:
-    """By the node whose result a quantize_per_tensor node (torch.fx.GraphModule) stores; weights are folded and not among them."""
+    """Maps the input node of each quantize_per_tensor node (torch.fx.GraphModule) to its range; folded weights are not included."""
     found = {}
     for node in module.graph.nodes:
         if str(node.target) == "quantized_decomposed.quantize_per_tensor.default":

@@ -1,12 +1,12 @@
-"""Puts opdb's builders in the place of ExecuTorch's, and takes them out again.
+"""Replaces ExecuTorch's builders by opdb's, and restores them.
 
     import opdb.plugins.executorch
 
     opdb.plugins.executorch.register()
 
-What is private to a release of ExecuTorch is changed by patches (opdb.plugins.executorch.patches), of which `opdb executorch patches`
-says which apply.  After that ExecuTorch's own flow (``to_edge_transform_and_lower_to_qnn``) works as before, for the backend
-and SoC of its compiler specs.
+Patches change a release's private parts (opdb.plugins.executorch.patches); `opdb executorch patches`
+lists the ones that apply.  After that, ExecuTorch's own flow (``to_edge_transform_and_lower_to_qnn``) works as before, for the
+backend and SoC of its compiler specs.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from opdb.plugins.executorch.builder.builder_differences import Difference
     from opdb.plugins.executorch.patches.registry import State
 
-#: ``lower(view, target)``: the ops for a node, or why there are none.  ``target`` is passed on as given.
+#: ``lower(view, target)``: the ops for a node, or the reasons why there are none.  ``target`` is passed on as given.
 Lower = Callable[[NodeView, Any], Lowered | Rejected]
 
 
 @dataclass(frozen=True)
 class Registration:
-    """What a registration took over."""
+    """The result of ``register``."""
 
-    #: edge names whose builders are opdb's now; e.g. aten.view_copy.default
+    #: edge names that now have opdb's builders; e.g. aten.view_copy.default
     builders: tuple[str, ...]
-    #: of these, the ones that ExecuTorch has no builder for
+    #: the ones among them without an ExecuTorch builder
     added: tuple[str, ...]
-    #: what could not be taken over, with the reason; e.g. an operator that this PyTorch does not have
+    #: operator -> the reason why it could not be taken over; e.g. this PyTorch does not have it
     left_out: Mapping[str, str] = field(default_factory=dict)
-    #: what was asked of the installed ExecuTorch, and why a patch was left out
+    #: the state of every patch on the installed ExecuTorch
     patches: tuple[State, ...] = ()
 
 
@@ -72,9 +72,9 @@ def register(
     ``targets``: take over only these ATen targets.
     ``target``: the opdb.catalog.targets.target.Target whose rules decide; by default the backend and SoC of each program's
     compiler specs.
-    ``execution``: "device" or "emulator", what programs are compiled for.  ``errata``: the policy on faults of QNN's library
-    ("avoid", "warn", "ignore"; by default that of the execution, opdb.judge.errata.policy).  ``ignore_errata``: ids of faults to
-    ignore.  A ``target`` that is given has its own values of these three.
+    ``execution``: "device" or "emulator", the target of compiled programs.  ``errata``: the policy on faults of QNN's library
+    ("avoid", "warn", "ignore"; the default depends on the execution, opdb.judge.errata.policy).  ``ignore_errata``: ids of faults to
+    ignore.  A given ``target`` has its own values of these three.
     ``lower``: called with ``target`` instead of opdb.lower.select.lower.
     ``preserve_ops``: operators that are not decomposed if ``lower`` accepts them; by default all of ``targets`` that can
     be.  ``whole`` is its old name.
@@ -119,7 +119,7 @@ def register(
     decide = decider.Decider(lower, target, asked)
     forget()
     names = {edge: name for name in wanted for edge in operators.edge_names(name)}
-    names |= {name: name for name in wanted}  # a spec of the copying form itself goes first
+    names |= {name: name for name in wanted}  # a spec of the copying form itself takes precedence
     try:
         compared = _differences.append if keep_stock else None
         undo, stock = decider.builders(names, decide, _accept, _reject, compared)
@@ -150,7 +150,7 @@ def _warn_of_another_release(asked_of: tuple[State, ...]) -> None:
 
 
 def unregister() -> None:
-    """Puts back what ``register`` replaced; nothing happens when nothing is registered."""
+    """Restores what ``register`` replaced; does nothing if nothing is registered."""
     while _undo:
         _undo.pop()()
 
@@ -161,22 +161,22 @@ def reasons() -> dict[str, tuple[Reason, ...]]:
 
 
 def forms() -> dict[str, str]:
-    """Edge nodes that were accepted, with the lowering taken; e.g. LayerNorm, or a decomposition's name."""
+    """Edge nodes that were accepted, with the form taken; e.g. LayerNorm, or a decomposition's name."""
     return dict(_forms)
 
 
 def errata() -> dict[str, Met]:
-    """Accepted edge nodes whose ops avoid errata of the library or may show some (opdb.judge.errata.policy)."""
+    """Accepted edge nodes whose ops avoid errata of the library or may show them (opdb.judge.errata.policy)."""
     return dict(_errata)
 
 
 def differences() -> tuple[Difference, ...]:
-    """With ``keep_stock``: for each node that both have a builder for, what the two make of it."""
+    """ExecuTorch's and opdb's ops compared, for each node that both have a builder for; only with ``keep_stock``."""
     return tuple(_differences)
 
 
 def forget() -> None:
-    """Empties ``reasons``, ``forms``, ``errata`` and ``differences``; node names repeat from model to model."""
+    """Clears ``reasons``, ``forms``, ``errata``, and ``differences``; node names repeat from model to model."""
     _errata.clear()
     _differences.clear()
     _reasons.clear()
@@ -184,7 +184,7 @@ def forget() -> None:
 
 
 def _wanted(targets: Iterable[str] | None, without: frozenset[str]) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The targets to take over, and those of the specs that this PyTorch does not have."""
+    """The targets to take over; and, with the reason, targets of the specs that this PyTorch lacks."""
     from opdb.plugins.executorch.builder import operators
 
     if targets is not None:

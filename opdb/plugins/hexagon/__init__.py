@@ -1,4 +1,4 @@
-"""Ops on Hexagon's instruction set, in a process under QEMU.
+"""Runs ops on Hexagon's instruction set, in a process under QEMU.
 
 server = Server([emulator(), "DIR/opdb_server"])   # of `opdb build --target hexagon -o DIR`
 y, = server.run(config, [x])

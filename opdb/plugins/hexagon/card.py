@@ -1,7 +1,7 @@
-"""Kernels for Cloud AI's card on Hexagon: compiled from their one file, run in the four threads of a core.
+"""Kernels for Cloud AI's card on Hexagon: compiled from a single file, run in the four threads of a core.
 
-The threads take turns (runtime/src/hexagon/threads.c), so that a run is the same each time; the order in which they begin is
-the caller's.  Types, layouts and encodings are Cloud AI's: opdb.plugins.cloud_ai.conformance makes them from an op config.
+The threads take turns (opdb/plugins/hexagon/c/threads.c), so that runs are reproducible; the caller chooses the order in which
+they start.  Types, layouts, and encodings are Cloud AI's: opdb.plugins.cloud_ai.conformance makes them from an op config.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SUPPORT = (*hexagon.RUNTIME, "threads.c")
 
 @dataclass(frozen=True)
 class CardTensor:
-    """``dtype``: a number of CustomOpDataType.  ``data``: None for an output of ``size`` bytes."""
+    """An input or output.  ``dtype``: a number of CustomOpDataType.  ``data``: None for an output of ``size`` bytes."""
 
     dtype: int
     shape: tuple[int, ...]
@@ -36,7 +36,7 @@ class CardTensor:
 
 @dataclass(frozen=True)
 class CardParam:
-    """``size``: 0 for a scalar, else how many values ``data`` has."""
+    """A parameter.  ``size``: 0 for a scalar, else the number of values in ``data``."""
 
     name: str
     dtype: int
@@ -46,13 +46,13 @@ class CardParam:
 
 @dataclass(frozen=True)
 class CardRan:
-    """What a kernel computed, and how."""
+    """The outputs of a kernel, and figures of the run."""
 
     outputs: tuple[bytes, ...]
-    waits: tuple[int, ...]  # of each thread
+    waits: tuple[int, ...]  # syncThread calls of each thread
     stuck: bool  # a thread ended while others waited for it
-    stack: int  # bytes that the deepest thread used
-    overrun: int  # scratch buffers that were written outside of
+    stack: int  # bytes used by the deepest thread
+    overrun: int  # number of scratch buffers with writes outside of them
     counted: Counted
     log: str
 
@@ -69,7 +69,7 @@ class Card(Process):
         scratch: Sequence[int],
         order: Sequence[int] = range(THREADS),
     ) -> CardRan:
-        """``kernel`` is for messages; ``scratch``: the bytes of each buffer.  Raises ServerLost."""
+        """Runs the kernel; its name ``kernel`` is for messages.  ``scratch``: the bytes of each buffer.  Raises ServerLost."""
         frame = Frame()
         frame.words(*order)
         for tensors in (inputs, outputs):
@@ -107,10 +107,10 @@ def _add_tensor(frame: Frame, t: CardTensor) -> None:
 def compile_card(
     source: Path, headers: Path, kernel: str, to: Path, *, arrays: bool, flags: Sequence[str] = ()
 ) -> Path:
-    """The program that runs ``kernel`` of the C file ``source``; returns ``to``.
+    """Compiles the program that runs ``kernel`` of the C file ``source``; returns ``to``.
 
-    ``headers``: the folder with Cloud AI's headers, or stand-ins; ``arrays``: of generation 1.17, whose kernels are given
-    arrays; ``flags``: of the kernel.  Raises OpdbError: there is no compiler, or with its first complaint.
+    ``headers``: the folder with Cloud AI's headers, or stand-ins; ``arrays``: True for generation 1.17, whose kernels
+    take arrays; ``flags``: the kernel's.  Raises OpdbError without a compiler, or with its first complaint.
     """
     check_compiler()
     root = c_sources.plugin_folder("hexagon")
@@ -118,7 +118,7 @@ def compile_card(
     ours = [hexagon.COMPILER, *hexagon.MACHINE, *hexagon.RUNTIME_CFLAGS, *libc]
     said = [
         w for f in hexagon.CFLAGS for w in f.split() if not w.startswith("-W")
-    ]  # its warnings are its author's
+    ]  # its warnings are the author's concern
     theirs = [hexagon.COMPILER, *hexagon.MACHINE, *said, *flags, *libc]
     to.parent.mkdir(parents=True, exist_ok=True)
     what, objects = f"the kernel {kernel}", [f"{to.name}.kernel.o", f"{to.name}.card.o"]
@@ -129,7 +129,7 @@ def compile_card(
         made = to.with_name(name.replace(".c", ".o"))
         if not made.exists():
             compiled(to.parent, what, [*ours, "-c", str(root / name), "-o", made.name])
-        if name != "print.c":  # card.c keeps what a kernel prints
+        if name != "print.c":  # card.c captures a kernel's output
             objects.append(made.name)
     link = [hexagon.COMPILER, *hexagon.MACHINE, *hexagon.LDFLAGS, *objects, "-o", to.name]
     compiled(to.parent, what, link)

@@ -1,4 +1,4 @@
-"""What a C library for Hexagon has besides: a C runtime of its own, a server of its ops, a Makefile for clang.
+"""The additions to a C library for Hexagon: its own C runtime, a server of its ops, a Makefile for clang.
 
 Debian has clang and lld for Hexagon and an emulator, but no C library and no compiler runtime.
 """
@@ -11,13 +11,13 @@ from opdb.codegen import c_sources
 from opdb.codegen.environment import render
 
 COMPILER, LINKER, ARCHIVER = "clang-19", "ld.lld-19", "llvm-ar-19"
-#: v68 is the newest architecture whose vector code QEMU runs as clang writes it: for v69 and later clang vectorizes floats,
-#: which QEMU 10 has no HVX instructions for.
+#: v68 is the newest architecture for which QEMU runs clang's vector code: for v69 and later, clang vectorizes floats,
+#: with HVX instructions that QEMU 10 lacks.
 MACHINE = ("--target=hexagon-unknown-linux-musl", "-mv68", "-mhvx", "-mhvx-length=128b")
-#: clang vectorizes for HVX only where it is told to.
+#: clang only vectorizes for HVX on request.
 CFLAGS = ("-std=c99", "-O2", "-mllvm -hexagon-autohvx", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off",
           "-fno-math-errno", "-fno-trapping-math", "-ffunction-sections", "-fdata-sections", "-fno-stack-protector")  # fmt: skip
-#: The runtime must not be turned into calls of itself.
+#: The runtime's functions must not be compiled into calls of themselves.
 RUNTIME_CFLAGS = ("-std=gnu11", "-O2", "-ffreestanding", "-fno-builtin", "-Wall", "-Wextra", "-Werror",
                   "-ffp-contract=off", "-ffunction-sections", "-fno-stack-protector")  # fmt: skip
 LDFLAGS = ("-nostdlib", "-static", "-fuse-ld=lld", "-Wl,--gc-sections")
@@ -29,7 +29,7 @@ SERVER = "opdb_server"
 def folder(
     texts: Mapping[str, str], ops: Sequence[str], includes: Sequence[str], name: str
 ) -> dict[str, str]:
-    """``texts``, the runtime, the server and a Makefile; text by path."""
+    """``texts``, the runtime, the server, and a Makefile: path -> text."""
     files = (*RUNTIME, "server.c", "counters.h", "frames.h", "reals.h", *(f"include/{h}.h" for h in HEADERS))
     runtime = c_sources.of_plugin("hexagon", "src/hexagon", files)
     made = render(

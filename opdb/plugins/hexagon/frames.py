@@ -1,4 +1,4 @@
-"""Calls and answers of the servers of runtime/src/hexagon as bytes (frames.h): words of 8 bytes, blocks filled up to as many."""
+"""Encodes calls and answers of the servers in opdb/plugins/hexagon/c (frames.h): 8-byte words, and blocks padded to 8 bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opdb.runtime.native import STRENGTHS
 BITS = {d.code: d.bits for d in DTYPES}
 VALIDATE, INFER, SCRATCH, RUN = range(4)
 DATA_ALIGNMENT = 128
-#: Whether the data of a tensor follow, or are memory to be written.
+#: No data of a tensor; data follow; memory to be written.
 _NONE, _GIVEN, _WRITTEN = range(3)
 
 
@@ -38,15 +38,15 @@ class Frame:
         self.block(data)
 
     def packed(self) -> bytes:
-        """With its length before it."""
+        """The bytes, preceded by their length."""
         return struct.pack("<q", len(self._bytes)) + bytes(self._bytes)
 
 
 class OpFrame(Frame):
-    """A call of server.c.  Takes the C structures that opdb.runtime.native makes, so that both machines are asked the same."""
+    """A call of server.c.  Takes the C structures of opdb.runtime.native, so that both machines get the same question."""
 
     def __init__(self, kind: int, backend: int = -1, of: Context = ANY) -> None:
-        """``backend``: the number of the backend of ``of``; -1 asks for the op definition alone."""
+        """``backend``: the number of the backend of ``of``; -1 checks only the op definition."""
         super().__init__()
         self.words(kind, backend, of.sdk, of.arch, of.soc_model, of.has_fp16, of.has_bf16)
 
@@ -60,7 +60,7 @@ class OpFrame(Frame):
         self.block(text)
 
     def add_op(self, op: Any, with_data: bool) -> None:
-        """``op``: an opdb_op; ``with_data``: the inputs' data go along, and the outputs' come back."""
+        """``op``: an opdb_op; ``with_data``: send the inputs' data, and get the outputs' data back."""
         self._text(op.op)
         self.words(op.num_inputs, op.num_outputs, op.num_params)
         for i in range(op.num_inputs):
@@ -108,7 +108,7 @@ class OpFrame(Frame):
 
 
 class Reader:
-    """An answer, read piece by piece.  ``read`` gives so many bytes, or raises."""
+    """Reads an answer piece by piece.  ``read`` returns exactly the given number of bytes, or raises."""
 
     def __init__(self, read: Callable[[int], bytes]) -> None:
         self._read = read

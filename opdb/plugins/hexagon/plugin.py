@@ -1,4 +1,4 @@
-"""Programs for Hexagon, under QEMU."""
+"""Builds programs for Hexagon and runs them under QEMU."""
 
 from __future__ import annotations
 

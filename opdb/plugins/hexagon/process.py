@@ -1,4 +1,4 @@
-"""A program for Hexagon in a child process under QEMU, which answers calls: started, asked, lost, ended."""
+"""A Hexagon program in a child process under QEMU that answers calls; it is started, called, and ended here."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import IO, Self, TypeVar
 from opdb.core.errors import OpdbError
 from opdb.plugins.hexagon.frames import Reader
 
-#: Seconds that one call may take.
+#: The time limit of one call.
 CALL_SECONDS = 300.0
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Counted:
-    """What QEMU counted of a kernel and its shim, without the validator: code, not cycles.  The same in every run."""
+    """QEMU's counts for a kernel and its shim, without the validator: code, not cycles.  Equal in every run."""
 
     packets: int = 0
     instructions: int = 0
-    vector: int = 0  # instructions of HVX
+    vector: int = 0  # HVX instructions
 
     def __str__(self) -> str:
         return f"{self.packets:,} packets, {self.instructions:,} instructions, {self.vector:,} of HVX"
@@ -33,7 +33,7 @@ class Counted:
 
 
 class ServerLost(OpdbError):
-    """The process ended, or was ended after CALL_SECONDS (``hung``), in the middle of a call."""
+    """The process ended during a call, or was killed after CALL_SECONDS (``hung``)."""
 
     def __init__(self, op: str, how: str, hung: bool) -> None:
         self.hung = hung
@@ -41,7 +41,7 @@ class ServerLost(OpdbError):
 
 
 class Process:
-    """The program of ``command``, started with the first call and again after it was lost.
+    """The program of ``command``, started by the first call, and again after it was lost.
 
     A context manager; calls from one thread.
     """
@@ -51,7 +51,7 @@ class Process:
         self._process: subprocess.Popen[bytes] | None = None
 
     def exchange(self, what: str, call: bytes, read: Callable[[Reader], T]) -> T:
-        """Sends a call and reads its answer.  Raises ServerLost, which names ``what``."""
+        """Sends a call and reads its answer.  Raises ServerLost, with ``what`` in its message."""
         process = self._started()
         assert process.stdin is not None and process.stdout is not None
         hung = threading.Event()
@@ -82,7 +82,7 @@ class Process:
         return self._process
 
     def _lost(self) -> str:
-        """How the process ended; it is gone then."""
+        """Cleans up after the process; returns how it ended."""
         assert self._process is not None
         process, self._process = self._process, None
         with suppress(BrokenPipeError):

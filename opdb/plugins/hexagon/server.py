@@ -1,4 +1,4 @@
-"""A process under QEMU that has the ops of a library: validate, infer, scratch, run."""
+"""A process under QEMU with the ops of a library: validate, infer, scratch, run."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ class _Head:
 
 
 class Server(Process):
-    """An `opdb_server`.  ``last`` and ``total``: what the last run, and all of them, executed."""
+    """An `opdb_server`.  ``last`` and ``total``: QEMU's counts for the last run, and for all runs."""
 
     def __init__(self, command: Sequence[str]) -> None:
         super().__init__(command)
         self.last = self.total = Counted()
 
     def validate(self, config: OpConfig, context: Context | None = None) -> tuple[Violation, ...]:
-        """As opdb.runtime.native.validate.  Raises ServerLost."""
+        """Like opdb.runtime.native.validate.  Raises ServerLost."""
         of = context or Context()
         backend = -1 if of.backend is None else validators.BACKENDS.index(of.backend)
         frame = _asked(OpFrame(VALIDATE, backend, of), config)
         return self._call(config.op, frame, lambda head, reader: None)[2]
 
     def infer(self, config: OpConfig) -> list[list[int]] | None:
-        """As opdb.runtime.native.infer.  Raises ServerLost."""
+        """Like opdb.runtime.native.infer.  Raises ServerLost."""
 
         def shapes(head: _Head, reader: Reader) -> list[list[int]]:
             return [list(reader.words(reader.words(1)[0])) for _ in range(reader.words(1)[0])]
@@ -53,12 +53,12 @@ class Server(Process):
         return found if STATUS[head.status] == "ok" else None
 
     def scratch(self, config: OpConfig) -> int:
-        """The bytes of scratch that the op's kernel needs there, of an op without data.  Raises ServerLost."""
+        """The bytes of scratch that the op's kernel needs on Hexagon; the op has no data.  Raises ServerLost."""
         frame = _asked(OpFrame(SCRATCH), config)
         return self._call(config.op, frame, lambda head, reader: None)[0].scratch
 
     def run(self, config: OpConfig, arrays: Sequence[np.ndarray[Any, Any] | None]) -> list[Any]:
-        """As opdb.runtime.native.run: one array for each output.  Raises KernelError and ServerLost."""
+        """Like opdb.runtime.native.run: one array for each output.  Raises KernelError and ServerLost."""
         results = [np.empty(t.shape, dtype=numpy_dtype(t.dtype)) for t in config.outputs]
         given = [None if a is None else np.ascontiguousarray(a) for a in arrays]
         arena = Arena()
@@ -82,7 +82,7 @@ class Server(Process):
     def _call(
         self, op: str, frame: OpFrame, body: Callable[[_Head, Reader], Any]
     ) -> tuple[_Head, Any, tuple[Violation, ...]]:
-        """Sends a call and reads the head, what ``body`` reads behind it, and the violations."""
+        """Sends a call; returns the head, the result of ``body``, which reads what follows, and the violations."""
 
         def read(reader: Reader) -> tuple[_Head, Any, tuple[Violation, ...]]:
             status, scratch, count, dropped, *counted = reader.words(7)
@@ -95,6 +95,6 @@ class Server(Process):
 
 def _asked(frame: OpFrame, config: OpConfig) -> OpFrame:
     """``frame`` with the op of ``config``, without data."""
-    arena = Arena()  # holds what the structures point to
+    arena = Arena()  # keeps the memory that the structures point to
     frame.add_op(arena.op(config), with_data=False)
     return frame

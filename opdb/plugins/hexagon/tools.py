@@ -1,4 +1,4 @@
-"""What compiles for Hexagon, and what runs it here."""
+"""Finds the compiler for Hexagon, and the emulator."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import subprocess
 from opdb.core.errors import OpdbError
 from opdb.plugins.hexagon.codegen import ARCHIVER, COMPILER, LINKER
 
-#: The emulator's name is in this variable where it is not on PATH.
+#: This variable names the emulator if it is not on PATH.
 EMULATOR = "OPDB_QEMU_HEXAGON"
-#: QEMU 7 knows no v68, and crashes in some of the kernels.
+#: QEMU 7 lacks v68, and crashes in some of the kernels.
 OLDEST = 10
 _CURE = (
     f"install QEMU {OLDEST} or newer (Debian 12: qemu-user of bookworm-backports) or name it in {EMULATOR}"
@@ -20,7 +20,7 @@ _CURE = (
 
 
 def check_compiler() -> None:
-    """Raises OpdbError where a part of the compiler for Hexagon is not installed."""
+    """Raises OpdbError if a part of the compiler for Hexagon is not installed."""
     missing = [tool for tool in (COMPILER, LINKER, ARCHIVER) if shutil.which(tool) is None]
     if missing:
         raise OpdbError(

@@ -1,4 +1,4 @@
-"""Selective build: a folder with the C sources of just the ops and data types that a program needs, and its library.
+"""Selective build: a folder with the C sources of only the ops and data types that a program needs, and its library.
 
 It is compiled for this machine, or by clang for Hexagon.
 """
@@ -21,13 +21,13 @@ from opdb.plugins.packages.codegen.c_library import HEXAGON, HOST, TARGETS
 from opdb.spec.catalog import Catalog
 
 MANIFEST = "opdb-library.json"
-#: All ops are about a minute's work for clang.
+#: clang takes about a minute for all ops.
 HEXAGON_SECONDS = 1800
 
 
 @dataclass(frozen=True)
 class Library:
-    """A folder of sources.  ``build`` makes ``products`` there."""
+    """A folder of sources.  ``build`` makes the ``products`` in it."""
 
     folder: Path
     needed: Mapping[str, tuple[str, ...]]  # op -> data types of its first input
@@ -36,7 +36,7 @@ class Library:
 
     @property
     def products(self) -> tuple[Path, ...]:
-        """Two libraries; for Hexagon the static one, that of its C runtime and the server."""
+        """Two libraries; for Hexagon: the static one, its C runtime's, and the server."""
         if self.target == HEXAGON:
             return self.static, self.folder / "libopdb_runtime.a", self.server
         return self.static, self.shared
@@ -56,7 +56,7 @@ class Library:
 
 
 def of_graphs(graphs: Iterable[QnnGraph]) -> dict[str, frozenset[str]]:
-    """Op -> the data types that the first inputs of its nodes have."""
+    """Maps each op to the data types of its nodes' first inputs."""
     found: dict[str, set[str]] = {}
     for graph in graphs:
         for op in graph.ops:
@@ -66,9 +66,9 @@ def of_graphs(graphs: Iterable[QnnGraph]) -> dict[str, frozenset[str]]:
 
 
 def of_words(words: Iterable[str], known: Callable[[str], str]) -> dict[str, frozenset[str]]:
-    """``LayerNorm`` (all data types of its kernel) and ``Softmax:f32,uq8``.
+    """Parses ``LayerNorm`` (all data types of its kernel) and ``Softmax:f32,uq8``.
 
-    ``known`` gives an op's name back, or raises OpdbError, as this does for an unknown data type.
+    ``known`` returns an op's name, or raises OpdbError; an unknown data type also raises it.
     """
     parts = []
     for word in words:
@@ -81,7 +81,7 @@ def of_words(words: Iterable[str], known: Callable[[str], str]) -> dict[str, fro
 
 
 def merged(*parts: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
-    """What all of them need; an op without types in one of them has all."""
+    """The union of several needs; an op without types in one of them gets all types."""
     ops = dict.fromkeys(op for part in parts for op in part)
     return {
         op: frozenset().union(*given) if all(given := [p[op] for p in parts if op in p]) else frozenset()
@@ -96,9 +96,9 @@ def write(
     force: bool = False,
     target: str = HOST,
 ) -> Library:
-    """Writes the sources and a Makefile, and for this machine a CMakeLists.txt; ``target``: one of TARGETS.
+    """Writes the sources and a Makefile, and for this machine also a CMakeLists.txt; ``target``: one of TARGETS.
 
-    Raises OpdbError: no such target; see codegen.c_library and source_folder.
+    Raises OpdbError for an unknown target; see also codegen.c_library and source_folder.
     """
     if target not in TARGETS:
         raise OpdbError(f"no target {target!r}; there are {' and '.join(TARGETS)}")
@@ -109,9 +109,9 @@ def write(
 
 
 def build(library: Library, *variables: str) -> None:
-    """Runs the folder's Makefile, with ``variables`` of it.
+    """Runs the folder's Makefile with ``variables``.
 
-    Raises OpdbError: no make or compiler, or what the compiler says first.
+    Raises OpdbError without make or a compiler, or with the compiler's first complaint.
     """
     if library.target == HEXAGON:
         check_compiler()

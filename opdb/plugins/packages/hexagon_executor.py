@@ -25,18 +25,18 @@ from opdb.plugins.packages.codegen.c_library import HEXAGON
 from opdb.runtime.native import KernelError
 from opdb.spec.catalog import Catalog
 
-#: What calls a kernel is most of the text and none of the work: it is not optimized, so that all ops are compiled in half
-#: of the time.  Kernels are compiled as `opdb build` does.
+#: The code that calls a kernel is most of the text and little of the work: not optimizing it halves the time
+#: to compile all ops.  Kernels are compiled as in `opdb build`.
 VARIABLES = ("SHIM_CFLAGS=-O0",)
 
 
 class HexagonExecutor(Executor):
-    """One process with all ops that have a kernel.  The program is compiled once for a catalogue, with the first case."""
+    """One process with all ops that have a kernel.  The program is compiled once per catalog, at the first case."""
 
     name, backend, soc, half = "hexagon", "", "", False
 
     def __init__(self, catalog: Catalog, folder: Path | None = None) -> None:
-        """``folder``: as ``program``.  Raises OpdbError: there is no compiler or emulator for Hexagon."""
+        """``folder``: as in ``program``.  Raises OpdbError if there is no compiler or emulator for Hexagon."""
         check_compiler()
         self._folder = folder
         self._emulator = emulator()
@@ -81,16 +81,16 @@ class HexagonExecutor(Executor):
 
 
 def program(catalog: Catalog, folder: Path | None = None) -> Path:
-    """The server with all ops of ``catalog`` that have a kernel; compiled where it is not there yet.
+    """The path of the server with all ops of ``catalog`` that have a kernel; compiled if it does not exist yet.
 
-    ``folder``: where it is kept, by default below the user's data folder.  Raises OpdbError where it cannot be compiled.
+    ``folder``: by default below the user's data folder.  Raises OpdbError if it cannot be compiled.
     """
     folder = folder or data_folder() / "hexagon"
     made = folder / f"opdb_server-{_digest(catalog)}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with open(folder / "lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be compiling the same
+            fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be compiling it
             if not made.exists():
                 _compile(catalog, made)
     except OSError as error:
@@ -111,7 +111,7 @@ def _compile(catalog: Catalog, made: Path) -> None:
 
 
 def _digest(catalog: Catalog) -> str:
-    """Of everything that the program is made of: specs, what generates C, the C written by hand."""
+    """A hash of everything that determines the program: specs, code generators, handwritten C."""
     digest = hashlib.sha256(catalog.hash.encode())
     for path in _sources():
         digest.update(path.read_bytes())

@@ -24,9 +24,9 @@ def write(
     kernels: Sequence[Path] = (),
     force: bool = False,
 ) -> tuple[Path, tuple[str, ...]]:
-    """Writes the sources of a custom-op library for ONNX Runtime to ``folder``, by default ``name``; returns it, and its files.
+    """Writes the sources of a custom-op library for ONNX Runtime to ``folder``, by default ``name``; returns it and its files.
 
-    Raises OpdbError as ``write``, and for a name or a domain that is none.
+    Raises OpdbError as ``write_folder`` does, and for an invalid name or domain.
     """
     if not re.fullmatch(r"[A-Za-z]\w*", name):
         raise OpdbError(f"{name!r}: not a valid library name; use letters, digits, and _")
@@ -41,6 +41,6 @@ def write(
 
 
 def build(root: Path, name: str) -> Path:
-    """Compiles such a library and returns its path.  Raises OpdbError as ``build``."""
+    """Compiles such a library and returns its path.  Raises OpdbError as ``make`` does."""
     make(root, f"the custom ops {name}")
     return (root / ort.library(name)).resolve()

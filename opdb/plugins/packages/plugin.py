@@ -1,4 +1,4 @@
-"""Kernels for other programs: ONNX Runtime's custom ops, C libraries, also for Hexagon."""
+"""Kernels for other programs: ONNX Runtime's custom ops, and C libraries, also for Hexagon."""
 
 from __future__ import annotations
 

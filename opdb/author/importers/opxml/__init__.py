@@ -1,1 +1,1 @@
-"""Qualcomm's XML of custom ops (the OpDef collection that QNN's op package generator reads), in and out."""
+"""Reads and writes Qualcomm's XML of custom ops (the OpDef collection of QNN's op package generator)."""

@@ -1,4 +1,4 @@
-"""What an OpDef collection holds, as data; ``opdb.author.importers.opxml.limits`` says what of a spec it cannot hold."""
+"""The content of an OpDef collection as data; ``opdb.author.importers.opxml.limits`` lists the parts of a spec that do not fit."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-#: In the place of data types or a layout: each backend's supplement says.
+#: Replaces data types or a layout: each backend's supplement has its own.
 BACKEND_SPECIFIC = "BACKEND_SPECIFIC"
-#: Rank of the document -> number of dims; None: any.
+#: Rank in the document -> number of dims; None: any.
 RANKS: dict[str, int | None] = {"SCALAR": 0, "1D": 1, "2D": 2, "3D": 3, "4D": 4, "5D": 5, "ND": None}
 #: NONTRIVIAL keeps a converter from moving a tensor's axes.
 LAYOUTS = ("NHWC", "NHCW", "NDHWC", "NONTRIVIAL")
 KINDS = ("Number", "Shape", "Value", "Datatype", "Description")
-#: The element of each kind of tensor -> what a message calls it.
+#: The element of each kind of tensor -> its name in messages.
 ROLES = {"Input": "input", "Output": "output", "Parameter": "parameter"}
 
 
@@ -28,7 +28,7 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Tensor:
-    """An input, output or parameter.  ``dtypes``: short names, () where the backend decides."""
+    """An input, output, or parameter.  ``dtypes``: short names, () if the backend decides."""
 
     role: str  # Input, Output, Parameter
     name: str
@@ -44,7 +44,7 @@ class Tensor:
     static: bool = False
     enum: tuple[str, ...] = ()  # values are 0, 1, ... in this order
     constraints: tuple[Constraint, ...] = ()
-    only_default: bool = False  # of a supplement
+    only_default: bool = False  # in a supplement
     line: int = field(default=0, compare=False)
 
 
@@ -55,9 +55,9 @@ class OpXml:
     description: str | None = None
     code: tuple[str, ...] = ()
     references: tuple[tuple[str, str], ...] = ()  # source and URL
-    default_translation: bool | None = None  # whether the op stands in for a native one of QNN
+    default_translation: bool | None = None  # True if the op replaces a native one of QNN
     backends: tuple[str, ...] = ()
-    unread: tuple[str, ...] = field(default=(), compare=False)  # elements that no schema known here has
+    unread: tuple[str, ...] = field(default=(), compare=False)  # elements that no known schema has
     line: int = field(default=0, compare=False)
     #: Uses of the op: shapes of inputs and values of parameters, by role and name.
     examples: tuple[Mapping[tuple[str, str], Any], ...] = field(default=(), compare=False)
@@ -68,7 +68,7 @@ class OpXml:
 
 @dataclass(frozen=True)
 class Supplement:
-    """What one backend says: the ops that it has, and tensors of an op with what differs there."""
+    """One backend's part: its ops, and the tensors of an op that differ there."""
 
     backend: str
     ops: tuple[str, ...]
@@ -84,13 +84,13 @@ class Collection:
     ops: tuple[OpXml, ...]
     supplements: tuple[Supplement, ...] = ()
     qhpi: bool = False  # the package is written for QHPI (UseQHPI)
-    notes: tuple[str, ...] = field(default=(), compare=False)  # what was left out, each with its line
+    notes: tuple[str, ...] = field(default=(), compare=False)  # omitted parts, each with its line
     rows: str = field(
         default="xml", compare=False
-    )  # the configuration that its data types go into: it has no names for them
+    )  # the configuration for its data types, which have no names for one
 
 
 def package_of(domain: str) -> str:
-    """A name for the op package: that of the domain, as QNN takes it."""
+    """The name of the op package for a domain, in a form that QNN accepts."""
     name = re.sub(r"\W", "_", domain, flags=re.ASCII)
     return name if re.match(r"[A-Za-z]", name) else f"P{name}"

@@ -1,4 +1,4 @@
-"""``Collection`` -> drafts of specs, each with what the rule language cannot say in comments at its end."""
+"""Turns a ``Collection`` into drafts of specs, each with comments on what the rule language cannot express."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ABSENT = re.compile(r"none|null|n/?a", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class XmlDraft:
-    """The text of a spec that compiles.  ``words``: what of the XML it does not express."""
+    """The text of a spec that compiles.  ``words``: parts of the XML that it does not express."""
 
     op: str
     text: str
@@ -43,7 +43,7 @@ class XmlDraft:
 def drafts(found: Collection, document: str, backends: Mapping[str, Backend]) -> list[XmlDraft]:
     """A draft of each op.  ``document`` is the file's name, for sources.
 
-    Raises OpdbError: a backend that is not in ``backends``, or an op that makes no spec at all.
+    Raises OpdbError for a backend that is not in ``backends``, or an op that cannot become a spec.
     """
     for supplement in found.supplements:
         _known_backend(supplement.backend, backends, supplement.line, document)
@@ -51,7 +51,7 @@ def drafts(found: Collection, document: str, backends: Mapping[str, Backend]) ->
 
 
 def _known_backend(name: str, backends: Mapping[str, Backend], line: int, document: str) -> str:
-    """HTP for HTP and HTP_V75."""
+    """The base name of a known backend, e.g. HTP for HTP and HTP_V75.  Raises OpdbError for an unknown one."""
     base = name.partition("_")[0].upper()
     if base not in backends:
         raise OpdbError(f"{document}:{line}: the backend {name!r} is not known; known: {', '.join(backends)}")
@@ -116,7 +116,7 @@ class _Maker:
         return {k: v for k, v in data.items() if v is not None}
 
     def _names(self) -> dict[tuple[str, str], str]:
-        """The names in the spec: in[0] becomes x where it is alone."""
+        """The names in the spec: in[0] becomes x if it is the only input."""
         out: dict[tuple[str, str], str] = {}
         for role, alone, many in (("Parameter", "", ""), ("Input", "x", "in"), ("Output", "y", "out")):
             tensors = self.op.of(role)
@@ -138,7 +138,7 @@ class _Maker:
         return out
 
     def _supporting(self) -> list[str]:
-        """The backends of the op, and words for those of one architecture only."""
+        """The backends of the op, and words for those with only one architecture."""
         named = list(self.op.backends)
         named += [s.backend for s in self.found.supplements if self.op.name in (*s.ops, *s.tensors)]
         out: dict[str, None] = {}
@@ -179,7 +179,7 @@ class _Maker:
         return out
 
     def _shape(self, t: Tensor, own: str) -> Any:
-        """The shape that the text states, else one of the stated rank."""
+        """The shape stated in the text, else one with the stated rank."""
         dims = RANKS[t.rank or "ND"]
         text = t.text or ""
         if same := self._same_as(t, text):
@@ -203,7 +203,7 @@ class _Maker:
         return [f"{stem}..."] if dims is None else [f"{stem}{i}" for i in range(dims)]
 
     def _same_as(self, t: Tensor, text: str) -> Tensor | None:
-        """The input whose shape a text like "same as input" or "Same shape as in[0]" means."""
+        """The input whose shape is meant by a text like "same as input" or "Same shape as in[0]"."""
         match = SAME.fullmatch(text.strip())
         others = [i for i in self.op.of("Input") if i is not t and not i.repeated]
         if match is None or not others:
@@ -214,12 +214,12 @@ class _Maker:
         return next((i for i in others if name in (i.name, self.names[i.role, i.name])), None)
 
     def _dim(self, text: str) -> str:
-        """A dim; a lone word in lower case is a symbol of its own."""
+        """A dim; a single lowercase word becomes a symbol."""
         lone = NAME.fullmatch(text) and text[0].islower()
         return symbol(text) if lone and text not in {*self.names.values(), *self.lets} else text
 
     def _unshaped(self, t: Tensor, rules: dict[str, Any]) -> None:
-        """A rule for the rank of a slot whose shape does not say it."""
+        """Adds a rule for the rank of a slot whose shape does not state it."""
         dims, own = RANKS[t.rank or "ND"], self.names[t.role, t.name]
         if t.role == "Parameter" or dims is None or t.repeated:
             return
@@ -299,7 +299,7 @@ class _Maker:
     # -- rules and backends
 
     def _rules(self, tensors: tuple[Tensor, ...], rules: dict[str, Any], letter: str, offset: int) -> None:
-        """The constraints that the rule language may take, under their numbers; words for the others."""
+        """Adds the constraints that may be rules, under their numbers; words for the others."""
         found = [(c, self.names[t.role, t.name], t.repeated) for t in tensors for c in t.constraints]
         taken: dict[str, Any] = {}
         for c, own, repeated in sorted(found, key=lambda entry: entry[0].number):
@@ -365,7 +365,7 @@ class _Maker:
 
 
 def _rule(text: str, names: Iterable[str]) -> Any:
-    """A rule of a spec, if the text has the notation of one; whether it holds up the compiler decides."""
+    """A rule of a spec, if the text looks like one; the compiler decides if it is valid."""
     expected = text.startswith(EXPECTED)
     when, arrow, body = text.removeprefix(EXPECTED).rpartition(" => ")
     if not _parses(body) or (arrow and not _parses(when)) or (NAME.fullmatch(body) and body not in names):
@@ -385,7 +385,7 @@ def _free(letter: str, rules: Mapping[str, Any]) -> str:
 
 
 def _parses(text: str) -> bool:
-    """Whether the text has the syntax of an expression."""
+    """True if the text has the syntax of an expression."""
     try:
         ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -1,4 +1,4 @@
-"""What a spec says and an OpDef collection has no place for; ``opdb export xml`` names what it leaves out."""
+"""Parts of a spec that do not fit into an OpDef collection; ``opdb export xml`` lists what it leaves out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from opdb.author.importers.opxml.collection import LAYOUTS
 from opdb.author.importers.slots import KINDS
 from opdb.spec.model import BackendDef, Configuration, OpDef, Rule
 
-#: Part of a spec -> why the XML cannot hold it.  The words of ``left_out`` begin with these.
+#: Part of a spec -> its description.  ``left_out`` returns the keys.
 LIMITS = {
     "torch": "mappings of PyTorch's operators",
     "quant": "how encodings are found",

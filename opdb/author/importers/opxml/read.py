@@ -1,4 +1,4 @@
-"""An XML file -> ``Collection``.  Every fault names file, line and element; all of a file together."""
+"""Reads an XML file into a ``Collection``.  Every fault has file, line, and element; all faults of a file are raised together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from opdb.author.importers.opxml.collection import (
 from opdb.core.dtypes import lookup
 from opdb.core.errors import OpdbError, Problem, SpecError
 
-#: The children of a tensor and of an op that are read.
+#: The known children of a tensor and of an op.
 OF_TENSOR = {"Name", "Description", "Mandatory", "Datatype", "Shape", "Default", "Repeated", "IsStaticTensor",
              "Constraint", "Enumeration", "OnlyDefaultSupported"}  # fmt: skip
 OF_OP = {"Name", "Description", "Reference", "UseDefaultTranslation", "SupportedBackend", *ROLES}
@@ -30,7 +30,7 @@ FLAGS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def read(path: Path) -> Collection:
-    """Raises OpdbError for what is not XML, SpecError with all other faults."""
+    """Raises OpdbError if the file is not XML, SpecError with all other faults."""
     root = parse_xml(path)
     reader = _Reader(str(path))
     found = reader.collection(root)
@@ -85,7 +85,7 @@ class _Reader:
         )
 
     def ignored(self, element: Element, name: str) -> None:
-        """An op that only a supplement names: Qualcomm's generator takes such files (packages of LLaMA have them)."""
+        """Notes an op that only a supplement names: Qualcomm's generator accepts such files (packages of LLaMA have them)."""
         self.notes.append(
             f"line {element.sourceline}: <{element.tag}>: the op {name!r} is not in <OpDefList>; ignored"
         )
@@ -128,7 +128,7 @@ class _Reader:
         )
 
     def description(self, element: Element) -> tuple[str | None, tuple[str, ...]]:
-        """Content as one text, Code by line."""
+        """The Content elements as one text, and the Code elements as lines."""
         contents = [words(e) for e in element.findall("Description/Content")]
         code = tuple(filter(None, (words(e) for e in element.findall("Description/Code"))))
         return " ".join(filter(None, contents)) or None, code
@@ -192,7 +192,7 @@ class _Reader:
         if element is None:
             return None, None, None
         rank = self.text(element, "Rank", required=not supplement)
-        rank = f"{rank}D" if rank.isdigit() else rank  # some examples leave the D out
+        rank = f"{rank}D" if rank.isdigit() else rank  # some examples omit the D
         rank = "SCALAR" if rank == "0D" else rank
         if rank and rank not in RANKS:
             self.fault(element, f"the rank {rank!r} is not one of {', '.join(RANKS)}")

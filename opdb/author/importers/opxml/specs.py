@@ -1,8 +1,8 @@
-"""Specs -> ``Collection``: what an OpDef collection can hold of them.
+"""Turns specs into a ``Collection``, as far as an OpDef collection can express them.
 
-Rules are constraints of the first tensor or parameter that they name, in the notation of specs, ``WHEN => RULE``;
-one that is only expected begins with EXPECTED.  The numbers of a backend's rules begin at BACKEND_RULES, so that
-none takes the place of a rule of the op.
+Rules become constraints of the first tensor or parameter that they name, in the notation of specs, ``WHEN => RULE``;
+a rule that is only expected starts with EXPECTED.  The numbers of a backend's rules start at BACKEND_RULES, so that
+none collides with a rule of the op.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def collection(
 ) -> Collection:
     """The collection of ``ops`` (with their bases merged in).
 
-    Raises OpdbError: ops of several packages or of QNN's own without ``package``; a package that is no name in C;
+    Raises OpdbError for ops of several packages or of QNN's own without ``package``; a package that is not a C name;
     an op without inputs.
     """
     name = package or _package_of(ops)
@@ -103,7 +103,7 @@ def _default(p: ParamDef) -> str | None:
 
 
 def _numbered(rules: dict[str, Rule], offset: int) -> list[Constraint]:
-    """Constraints in the order of their numbers: C3 -> 3, H2 -> 1002."""
+    """Constraints in numerical order: C3 -> 3, H2 -> 1002 with the backend's offset."""
     out = []
     for ident, rule in rules.items():
         text = f"{rule.when} => {rule.expression}" if rule.when is not None else rule.expression
@@ -121,7 +121,7 @@ def _kind(text: str) -> str:
 
 
 def _constrained(tensors: Sequence[Tensor], rules: Sequence[Constraint]) -> list[Tensor]:
-    """Each rule at the first tensor that it names, the first of all if it names none."""
+    """Adds each rule to the first tensor that it names, or to the very first if it names none."""
     names = [t.name for t in tensors]
     at: dict[str, list[Constraint]] = {name: [] for name in names}
     for rule in rules:
@@ -137,7 +137,7 @@ def _supplement(backend: str, ops: Sequence[OpDef]) -> Supplement:
 
 
 def _differing(op: OpDef, part: BackendDef) -> tuple[Tensor, ...]:
-    """The tensors of an op about which the backend says something."""
+    """The tensors and parameters of an op for which the backend has types, rules, or only the default."""
     tensors = []
     for role, slots in (("Input", op.inputs), ("Output", op.outputs)):
         for name in slots:
@@ -156,7 +156,7 @@ def _differing(op: OpDef, part: BackendDef) -> tuple[Tensor, ...]:
 
 
 def split(text: str) -> list[str]:
-    """At commas that stand in no bracket."""
+    """Splits at commas outside of brackets."""
     parts, depth = [""], 0
     for c in text:
         depth += (c in "([{") - (c in ")]}")

@@ -1,4 +1,4 @@
-"""``Collection`` -> the text of an XML file."""
+"""Writes a ``Collection`` as the text of an XML file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from opdb.core.dtypes import BY_SHORT
 
 
 def write(found: Collection) -> str:
-    """The same collection gives the same text: UTF-8, two spaces."""
+    """The XML in UTF-8, indented by two spaces; equal collections give equal texts."""
     root = ET.Element(
         "OpDefCollection", PackageName=found.package, Domain=found.domain, Version=found.version
     )

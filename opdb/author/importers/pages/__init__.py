@@ -1,1 +1,1 @@
-"""The SDK's OpDef documentation (HTML pages) -> facts in the form of opdb.catalog.facts -> drafts."""
+"""Turns the SDK's OpDef documentation (HTML pages) into facts in the form of opdb.catalog.facts, and these into drafts."""

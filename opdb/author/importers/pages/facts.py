@@ -1,4 +1,4 @@
-"""Facts of pages laid over the bundled ones: what a page states in words that no pattern knows stays as it was known."""
+"""Merges facts of pages into the bundled ones: phrases that no pattern knows leave the known facts unchanged."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from opdb.catalog import facts as reference
 from opdb.catalog.facts import DocumentedBackend, DocumentedOp
 
 GROUPS = ("inputs", "params", "outputs")
-#: Kinds of constraints that the document states as points of a list, never in a description.
+#: Kinds of constraints that the document states as list items, never in a description.
 POINTS = {"rank", "dtype_same", "shape_same", "count"}
 
 
 @dataclass(frozen=True)
 class Facts:
-    """An op as the pages have it, as it was known (None: not), and what is in one of them only."""
+    """An op from the pages, as it was known before (None: unknown), and the facts that are gone from the pages."""
 
     new: DocumentedOp
     old: DocumentedOp | None
@@ -26,7 +26,7 @@ class Facts:
 
 
 def facts(pages: Pages, page: PageOp) -> Facts:
-    """The facts of one op; slots that were known keep their names."""
+    """The facts of one op; known slots keep their names."""
     known = page.name in reference.documented_ops()
     old = reference.documented_op(page.name) if known else None
     raw: dict[str, Any] = copy.deepcopy(dict(old.facts)) if old is not None else {}
@@ -57,7 +57,7 @@ def facts(pages: Pages, page: PageOp) -> Facts:
 
 
 def _lost(old: Mapping[str, Any] | None, new: Mapping[str, Any], name: str) -> list[str]:
-    """Known constraints that a page whose phrases are all read does not state; those of POINTS only."""
+    """Known constraints that a page with only readable phrases does not state; only the kinds in POINTS."""
     if old is None or new.get("unread"):
         return []
     stated = {c["kind"] for c in new.get("constraints", ())}
@@ -65,7 +65,7 @@ def _lost(old: Mapping[str, Any] | None, new: Mapping[str, Any], name: str) -> l
 
 
 def _unconfirmed(old: DocumentedBackend, new: DocumentedBackend) -> list[str]:
-    """Known entries of a supplement that the page, all of whose phrases are read, does not state."""
+    """Known entries of a supplement that a page with only readable phrases does not state."""
     out = []
     for slot, groups in old.slots.items():
         for group, entries in groups.items():
@@ -79,7 +79,7 @@ def _unconfirmed(old: DocumentedBackend, new: DocumentedBackend) -> list[str]:
 
 
 def _over(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> dict[str, Any]:
-    """One slot or parameter: the page's facts over those known of it."""
+    """One slot or parameter: the page's facts override the known ones."""
     if old is None:
         return {k: v for k, v in new.items() if k != "unread"}
     out = dict(old)
@@ -89,7 +89,7 @@ def _over(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> dict[str, An
             out[key] = new[key]
     if "shape" in new and tuple(new["shape"]) != tuple(old.get("shape", ())) and _stated(old):
         out["shape"] = new["shape"]
-        out.pop("dim_formulas", None)  # of the dims that it had
+        out.pop("dim_formulas", None)  # they belong to the old dims
     for key in ("enum", "default"):
         if key in new and not _equal(new[key], old.get(key)):
             out[key] = new[key]
@@ -101,7 +101,7 @@ def _over(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> dict[str, An
 
 
 def _stated(old: Mapping[str, Any]) -> bool:
-    """Whether a shape was known as the document states it, dim by dim."""
+    """True if the known shape is in the document's form, dim by dim."""
     return "shape" in old and "..." not in old["shape"]
 
 
@@ -116,7 +116,7 @@ def _equal(new: Any, old: Any) -> bool:
 
 
 def _merged(old: Any, new: Any) -> list[Any]:
-    """The known constraints with those of the page; a rank, range or comparison in the place of the one that was known."""
+    """The known constraints plus the page's; a new rank or range replaces the known one."""
     out = list(old)
     for fact in new:
         same = [i for i, known in enumerate(out) if known["kind"] == fact["kind"]]
@@ -130,14 +130,14 @@ def _merged(old: Any, new: Any) -> list[Any]:
 
 
 def _says(known: Mapping[str, Any], fact: Mapping[str, Any]) -> bool:
-    """Whether two facts of a kind say the same."""
+    """True if two facts of the same kind are equivalent."""
     if fact["kind"] == "rank":
         return (known.get("min"), known.get("max")) == (fact.get("min"), fact.get("max"))
     if "ref" in fact and "ref" in known:
         return bool(known["ref"] == fact["ref"])
     if fact["kind"] == "value_range" and "min" in known:
         return [_plain(known.get(k)) for k in ("min", "max")] == [_plain(fact.get(k)) for k in ("min", "max")]
-    # What was known of a range may have been gathered from several phrases.
+    # The known text of a range may come from several phrases.
     return _plain(known["expr"]) == _plain(fact["expr"]) or fact["kind"] in ("unique", "value_range")
 
 
@@ -146,7 +146,7 @@ def _plain(value: Any) -> str:
 
 
 def _backend(old: DocumentedBackend | None, new: DocumentedBackend) -> DocumentedBackend:
-    """The page's rows; of single slots, what was known with what the page adds."""
+    """The page's rows; for single slots, the known entries plus the page's new ones."""
     if old is None:
         return new
     slots = {slot: dict(groups) for slot, groups in old.slots.items()}
@@ -154,7 +154,7 @@ def _backend(old: DocumentedBackend | None, new: DocumentedBackend) -> Documente
         for group, entries in groups.items():
             known = slots.setdefault(slot, {}).get(group, ())
             fresh = [e for e in entries if not any(_repeats(k, e) for k in known)]
-            if group == "rank":  # another limit takes the place of the one that was known
+            if group == "rank":  # a new limit replaces the known one
                 limited = {e["config"] for e in fresh}
                 known = tuple(k for k in known if k["config"] not in limited or "when" in k)
             slots[slot][group] = (*known, *fresh)

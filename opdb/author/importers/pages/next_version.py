@@ -1,8 +1,8 @@
-"""A spec and what a newer document states -> the spec's next version, and a report.
+"""Makes the next version of a spec from a newer document, and a report.
 
-What the document said before (the bundled facts) is compared with what it says now, both as the specs that they make;
-only the differences go into the spec.  What a person wrote stays: other rules, ids, sources, mappings, samples.  What
-the document no longer says stays too, and is reported: whether it is withdrawn a person decides.
+The document's old content (the bundled facts) is compared with its new content, both in the form of specs;
+only the differences go into the spec.  A person's own work stays: other rules, ids, sources, mappings, samples.
+Content that is gone from the document also stays, and is reported: a person decides if it is withdrawn.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from opdb.spec.compiler import compile_op
 from opdb.spec.definitions import CompileError
 from opdb.spec.model import STRENGTHS, OpDef, resolve
 
-#: Rows of types that stand for more combinations than this are not multiplied out.
+#: Rows of types with more combinations than this are not multiplied out.
 MANY = 1 << 14
 
 COLUMNS = ("op", "part", "change", "before", "now", "place")
@@ -38,7 +38,7 @@ Row = dict[str, Any]
 class Report:
     rows: list[Row] = field(default_factory=list)
     drafts: dict[str, str] = field(default_factory=dict)  # op -> text
-    unread: int = 0  # phrases of ops with a spec that no pattern knows
+    unread: int = 0  # unknown phrases about ops with a spec
 
     def add(
         self, op: str, part: str, change: str, before: Any = None, now: Any = None, place: str = ""
@@ -47,7 +47,7 @@ class Report:
 
 
 def update(pages: Pages, catalog: Catalog) -> Report:
-    """Drafts of ops without a spec, next versions of specs that change; rows of COLUMNS for all that differs."""
+    """Drafts of ops without a spec, next versions of specs that change, and rows of COLUMNS for all differences."""
     report = Report()
     for page in pages.ops.values():
         try:
@@ -63,7 +63,7 @@ def update(pages: Pages, catalog: Catalog) -> Report:
 
 
 def _update(report: Report, pages: Pages, catalog: Catalog, page: PageOp) -> None:
-    """One op of the pages."""
+    """Handles one op of the pages."""
     found = facts(pages, page)
     places = [*page.unread, *pages.unread.get(page.name, ())]
     if not found.new.outputs:
@@ -82,7 +82,7 @@ def _update(report: Report, pages: Pages, catalog: Catalog, page: PageOp) -> Non
 
 
 def _contradictions(report: Report, pages: Pages, op: str) -> None:
-    """Where SupportedOps.html and a supplement differ."""
+    """Reports where SupportedOps.html and a supplement disagree."""
     for backend, table in pages.backends.items():
         listed = backend in pages.supported.get(op, ())
         if pages.supported and listed != (op in table):
@@ -103,7 +103,7 @@ def _next(report: Report, catalog: Catalog, pages: Pages, found: Facts) -> None:
 
 
 class _Version:
-    """The next version of one spec: each change is tried by the compiler, and left out where it does not hold."""
+    """The next version of one spec; each change is compiled, and left out if it fails."""
 
     def __init__(self, catalog: Catalog, name: str, sdk: str, report: Report) -> None:
         self.catalog, self.name, self.sdk, self.report = catalog, name, sdk, report
@@ -113,7 +113,7 @@ class _Version:
 
     @property
     def whole(self) -> dict[str, Any]:
-        """The spec with its base, as data."""
+        """The spec with its base merged in, as data."""
         return resolve(OpDef.model_validate(self.own), self.catalog.bases).model_dump(mode="json")
 
     def text(self) -> str:
@@ -121,7 +121,7 @@ class _Version:
         return text + "".join(f"# not taken: {w}\n" for w in self.words)
 
     def change(self, at: tuple[str, ...], value: Any, part: str, before: Any = None) -> bool:
-        """Puts ``value`` at a path of the spec; reports it, as added or changed where it holds."""
+        """Sets ``value`` at a path of the spec if it compiles; reports it as added, changed, or kept."""
         trial = copy.deepcopy(self.own)
         entry = trial
         for key in at[:-1]:
@@ -156,7 +156,7 @@ class _Version:
             before = old.get("backends", {}).get(backend)
             if backend not in self.whole.get("backends", {}):
                 if before is not None:
-                    continue  # what the spec leaves out, of facts that did not change
+                    continue  # the spec omits it, and its facts did not change
                 self.change(("backends", backend), _lean(entry), f"backend {backend}")
             elif before is not None:
                 at = ("backends", backend, "constraints")
@@ -164,7 +164,7 @@ class _Version:
                 self.rules(at, letter, before["constraints"], entry["constraints"], entry["source"])
 
     def entries(self, group: str, word: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-        """Slots or parameters, field by field."""
+        """Updates slots or parameters field by field."""
         for name, entry in new.items():
             mine = self.whole.get(group, {})
             if name not in mine:
@@ -191,7 +191,7 @@ class _Version:
     def rules(
         self, at: tuple[str, ...], letter: str, old: Mapping[str, Any], new: Mapping[str, Any], source: str
     ) -> None:
-        """Rules by what they say: new ones get free ids; one that takes another's place keeps its id."""
+        """Updates rules by their content: new ones get free ids; one that replaces another keeps its id."""
         before, now = ({_key(r): r for r in group.values()} for group in (old, new))
         lost = [k for k in before if k not in now]
         for key, rule in now.items():
@@ -228,7 +228,7 @@ class _Version:
         return f"{letter}{max(numbers, default=0) + 1}"
 
     def rows(self, old: DocumentedOp | None, new: DocumentedOp) -> None:
-        """Combinations of types that the document did not have, as configurations of their own."""
+        """Adds combinations of types that are new in the document, as separate configurations."""
         if old is None or not old.outputs:
             return
         for backend, entry in new.backends.items():
@@ -274,12 +274,12 @@ class _Version:
 
 
 def _largest(backend: DocumentedBackend) -> int:
-    """How many combinations of types the largest row of a backend stands for."""
+    """The number of type combinations in the largest row of a backend."""
     return max((prod(len(types) or 1 for types in cells.values()) for _, cells in backend.rows), default=0)
 
 
 def _table(data: Mapping[str, Any], backend: str) -> dict[str, list[frozenset[tuple[str, str]]]]:
-    """Configuration -> combinations of types, each (slot, type) for every slot."""
+    """Maps each configuration to its combinations of types, each a set of (slot, type) for every slot."""
     out: dict[str, list[frozenset[tuple[str, str]]]] = {}
     for config, rows in data["backends"][backend].get("dtypes", {}).items():
         for row in rows:
@@ -298,7 +298,7 @@ def _combinations(cells: list[tuple[str, Any]]) -> Iterator[list[tuple[str, str]
 
 
 def _fields(entry: Any, group: str) -> dict[str, Any]:
-    """An entry in its long spelling."""
+    """An entry in its long form."""
     if isinstance(entry, dict):
         out = dict(entry)
         if isinstance(out.get("dtype"), str):
@@ -308,14 +308,14 @@ def _fields(entry: Any, group: str) -> dict[str, Any]:
 
 
 def _key(rule: Any) -> tuple[str, str]:
-    """What a rule says: its condition and what must hold."""
+    """The content of a rule: its condition and its requirement."""
     if not isinstance(rule, dict):
         return "", str(rule)
     return str(rule.get("when") or ""), str(next(rule[s] for s in STRENGTHS if s in rule))
 
 
 def _about(key: tuple[str, str]) -> tuple[str, str]:
-    """A rule without its numbers: two of these are one rule with other limits."""
+    """A rule without its numbers: equal results mean the same rule with other limits."""
     return key[0], "".join(c for c in key[1] if c.isalpha() or c in "._")
 
 

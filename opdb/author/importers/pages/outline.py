@@ -1,4 +1,4 @@
-"""An HTML page -> headings in a tree, each with its paragraphs, lists and tables; nothing of QNN is known here."""
+"""Turns an HTML page into a tree of headings, each with its lists and tables; independent of QNN."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 from opdb.author.importers.markup import Element, parse_html, words
 
-MARKS = "\u00b6\uf0c1#"  # what a link to a heading shows
+MARKS = "\u00b6\uf0c1#"  # the text of a link to a heading
 
 
 @dataclass
 class Item:
-    """A point of a list: its own text and the points below it."""
+    """A list item: its own text and the items below it."""
 
     text: str
     items: list[Item]
@@ -22,7 +22,7 @@ class Item:
 
 @dataclass
 class Table:
-    """``rows``: each cell with its text and, if it holds a list, the points."""
+    """``rows``: each cell with its text and, if it holds a list, the items."""
 
     header: list[str]
     rows: list[list[Cell]]
@@ -32,7 +32,7 @@ class Table:
 @dataclass(frozen=True)
 class Cell:
     text: str
-    lines: tuple[str, ...]  # points of a list, else the text parted at line breaks
+    lines: tuple[str, ...]  # items of a list, else the text split at line breaks
     line: int
 
 
@@ -50,7 +50,7 @@ class Heading:
 
 
 def outline(path: Path) -> Heading:
-    """The page's headings under one of level 0.  Raises OpdbError for what is not a page."""
+    """The page's headings under one of level 0.  Raises OpdbError for a file that is not a page."""
     root = Heading(0, path.name, 1)
     stack = [root]
     for element in parse_html(path).iter("h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "table"):
@@ -82,7 +82,7 @@ def _items(element: Element) -> Iterator[Item]:
 
 
 def _text_without(element: Element, lists: list[Element]) -> str:
-    """The text of an element before and beside the lists in it."""
+    """The text of an element outside of the lists in it."""
     skipped = {e for inner in lists for e in inner.iter()}
     out = []
     for e in element.iter():

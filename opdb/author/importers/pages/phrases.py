@@ -1,6 +1,6 @@
-"""The short phrases in which the pages state constraints -> facts in the notation of opdb.catalog.facts.
+"""Turns the short phrases of constraints in the pages into facts in the notation of opdb.catalog.facts.
 
-A phrase that no pattern knows gives None: its place is reported, never its words.
+An unknown phrase gives None: only its place is reported, not its words.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ARCH = re.compile(r"(?:supported on |only )?(v\d\d) (?:and|or) (?:beyond|above|l
 
 
 def master(kind: str, text: str, listed: bool) -> Fact | None:
-    """The fact that a phrase of MasterOpDef.html states about one slot or parameter; ``listed``: it holds many values."""
+    """The fact in a phrase of MasterOpDef.html about one slot or parameter; ``listed``: True if it holds many values."""
     kind, text = kind.lower(), " ".join(text.split())
     if kind.startswith("dynamic") or DYNAMIC.match(text):
         return {"kind": "dynamic_dims", "expr": "dynamic dims"}
@@ -146,7 +146,7 @@ def shape(text: str) -> dict[str, Any] | None:
 
 
 def default(text: str) -> tuple[bool, Any]:
-    """Whether the text is a default that a spec can have, and that: a number, a list, an expression of symbols."""
+    """True if the text is a default that a spec can have, and its value: a number, a list, an expression of symbols."""
     text = text.strip().replace("{", "[").replace("}", "]")
     if text.lower() in ("true", "false"):
         return True, text.lower() == "true"
@@ -161,7 +161,7 @@ def default(text: str) -> tuple[bool, Any]:
 
 
 def _symbols(text: str) -> str:
-    """Ranks and counts are capital letters in the facts."""
+    """Converts single lowercase letters, which stand for ranks and counts, to the facts' capital letters."""
     return re.sub(r"\b[a-z]\b", lambda m: m[0].upper(), text.strip())
 
 

@@ -1,4 +1,4 @@
-"""The folder of OpDef pages -> ``Pages``: what they state, as facts; every fault with file and line."""
+"""Reads the folder of OpDef pages into ``Pages``: their content as facts; every fault has file and line."""
 
 from __future__ import annotations
 
@@ -23,14 +23,12 @@ GROUPS = {"Inputs": "inputs", "Parameters": "params", "Outputs": "outputs"}
 
 @dataclass
 class PageOp:
-    """One op of MasterOpDef.html in the form of opdb.catalog.facts's data."""
+    """One op of MasterOpDef.html in the data format of opdb.catalog.facts."""
 
     name: str
     line: int
     facts: dict[str, Any]
-    unread: list[str] = field(
-        default_factory=list
-    )  # places of what no pattern knows; e.g. MasterOpDef.html:12
+    unread: list[str] = field(default_factory=list)  # places of unknown phrases; e.g. MasterOpDef.html:12
 
 
 @dataclass
@@ -38,16 +36,16 @@ class Pages:
     sdk: str
     opset: str | None
     ops: dict[str, PageOp]
-    backends: dict[str, dict[str, DocumentedBackend]]  # backend -> op, for each supplement that is there
-    since: dict[str, str]  # op -> SDK that the version history names
+    backends: dict[str, dict[str, DocumentedBackend]]  # backend -> op -> its part, if it has a supplement
+    since: dict[str, str]  # op -> SDK from the version history
     unread: dict[str, list[str]]  # op -> places in supplements
     supported: dict[str, set[str]]  # op -> backends of SupportedOps.html; {} without that page
 
 
 def read(folder: Path, sdk: str | None = None) -> Pages:
-    """``sdk``: where the version history does not say it.
+    """Reads all pages.  ``sdk``: the version, if the version history does not state it.
 
-    Raises OpdbError: no such folder, no MasterOpDef.html, no SDK; SpecError with all faults of all pages.
+    Raises OpdbError if the folder, MasterOpDef.html, or the SDK is missing; SpecError with all faults of all pages.
     """
     if not folder.is_dir():
         raise OpdbError(f"{folder}: no such folder; give the SDK's docs/QNN/OpDef")
@@ -78,7 +76,7 @@ class _Reader:
         self.problems.append(Problem(str(self.folder / page), line, 1, message))
 
     def ops(self, page: str) -> Iterator[Heading]:
-        """The sections of a page, one per op."""
+        """The sections of a page that describe an op."""
         tops = outline(self.folder / page).parts
         for top in tops:
             yield from (op for op in top.parts if op.level == 2)
@@ -138,7 +136,7 @@ class _Reader:
         return raw
 
     def miss(self, op: PageOp, raw: dict[str, Any], item: Item) -> None:
-        """Notes a phrase that no pattern knows, by its place."""
+        """Records the place of an unknown phrase."""
         raw["unread"] = True
         op.unread.append(f"{MASTER}:{item.line}")
 
@@ -259,7 +257,7 @@ class _Reader:
     # -- the other pages
 
     def history(self) -> tuple[str | None, str | None, dict[str, str]]:
-        """Newest op set and SDK, and the SDK of the earliest row that adds an op."""
+        """The newest op set and SDK, and the SDK of the earliest row that adds an op."""
         since: dict[str, str] = {}
         versions: list[tuple[str, str]] = []
         if (self.folder / HISTORY).is_file():
@@ -300,7 +298,7 @@ class _Reader:
 
 
 def _configuration(text: str) -> str:
-    """The name of a configuration as a spec can have it; e.g. FP16, All."""
+    """The name of a configuration in a form that a spec accepts; e.g. FP16, All."""
     name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_")[:40] or "All"
     return f"_{name}" if name[0].isdigit() else name
 

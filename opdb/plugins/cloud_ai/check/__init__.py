@@ -1,1 +1,1 @@
-"""Checks packages of custom ops for Qualcomm Cloud AI, whoever wrote them: their YAML, libraries, kernels."""
+"""Checks anyone's packages of custom ops for Qualcomm Cloud AI: their YAML, libraries, and kernels."""

@@ -1,4 +1,4 @@
-"""``check``: everything about a package -> findings."""
+"""``check``: from a package to the findings about it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STAND_INS = ROOT / "stand_in"
 
 @dataclass(frozen=True)
 class Tried:
-    """What of an op was called: the interface, how many samples its functions took, the kernels that ran on them."""
+    """Coverage of one op: its interface, the number of samples its functions accepted, the kernels that ran on them."""
 
     interface: str
     samples: int
@@ -33,7 +33,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class Checked:
-    """What was found, and what was tried, by op."""
+    """The findings, and what was tried for each op."""
 
     files: tuple[str, ...]
     findings: tuple[Finding, ...]
@@ -45,9 +45,9 @@ class Checked:
 
 
 def check(path: Path, asked: Asked, op_type: str | None = None, interface: str | None = None) -> Checked:
-    """Checks the ops of a YAML, or of all YAML below a folder; ``op_type``: only one.
+    """Checks the ops of a YAML file, or of all YAML files below a folder; ``op_type`` selects one op.
 
-    Raises OpdbError for what is no package, an op that it does not have, or a missing C++ compiler.
+    Raises OpdbError for something that is not a package, an op that it does not have, or a missing C++ compiler.
     """
     if interface is not None and interface not in INTERFACES:
         raise OpdbError(f"--api {interface}: one of {', '.join(INTERFACES)}")
@@ -77,7 +77,7 @@ def check(path: Path, asked: Asked, op_type: str | None = None, interface: str |
 
 
 class _Op:
-    """One op, from its files to its kernels."""
+    """Checks one op, from its files to its kernels."""
 
     def __init__(
         self, op: Op, asked: Asked, sources: Sources, hosts: dict[str, tuple[Toolchain, Host]], folder: Path,
@@ -116,7 +116,7 @@ class _Op:
     # -- the functions library ----------------------------------------------------------------------------------------
 
     def _functions(self) -> Path | None:
-        """A library of the functions that can be called here: the package's own where its layouts are known, else made of its source."""
+        """A library of functions that can be called here: the package's own if its layouts are known, else one built from its source."""
         op, text = self.op, self.text
         if self.library is not None and self.library.usable:
             files.check_exports(op, self.library, self.interface, self.findings)
@@ -137,7 +137,7 @@ class _Op:
         return None
 
     def _read(self, text: Source) -> None:
-        """What the source of the functions says by itself."""
+        """Checks the source of the functions alone."""
         for function in ("customOpInferShape", "customOpVerify"):
             body = source.body(text, function)
             if body is not None and "".join(body[1].split()) == "returnfalse;":
@@ -185,7 +185,7 @@ class _Op:
         return Kernel(one, text, libraries)
 
     def _interpreter(self, one: Implementation) -> Kernel:
-        """The package's own library where it can be called, else one made of the source."""
+        """The package's own library if it can be called, else one built from the source."""
         op = self.op
         own = (
             self.library
@@ -218,7 +218,7 @@ class _Op:
     def _built_kernels(
         self, text: Source, args: tuple[str, ...], sanitizers: tuple[str, ...], quietly: bool = False
     ) -> dict[str, Path]:
-        """Libraries of a source by sanitizer; with the sources beside it, where it needs them."""
+        """Libraries of a source by sanitizer; links the other sources of its folder if it needs them."""
         made: dict[str, Path] = {}
         aic = [i.type for i in self.op.implementations if i.backend == CARD]
         for sanitizer in sanitizers:
@@ -243,7 +243,7 @@ class _Op:
     # -- memory -------------------------------------------------------------------------------------------------------
 
     def _memory(self, samples: list[Sample]) -> None:
-        """Against the sizes of the sample that a user gave; of scratch buffers alone without one."""
+        """Checks memory for the sizes of a sample; without sizes from the user, only scratch buffers and the outputs count."""
         import numpy as np
 
         tensors: dict[str, int] = {}
@@ -258,7 +258,7 @@ class _Op:
         memory.check(self.op, tensors, self._tiled(), self.findings)
 
     def _tiled(self) -> bool:
-        """Whether the op has a function that may divide its tensors into tiles, as far as can be known without calling it."""
+        """True if the op has a function that may divide its tensors into tiles, as far as is known without calling it."""
         for function in ("customOpSetTileConfig", "customOpSetProperties"):
             body = source.body(self.text, function) if self.text is not None else None
             if body is not None:

@@ -1,7 +1,7 @@
-"""The YAML of a package -> its ops, with the line of each part.
+"""Reads the YAML of a package into its ops, with the line of each part.
 
-Forms: a document for each op without a version (pytorch/glow PR 5208), and ``version`` with the list ``CustomOps`` (SDK 1.10 and
-later).  A key without a value is an empty list.  A fault is a finding, and the rest is read as far as it can be.
+Two forms: one document per op without a version (pytorch/glow PR 5208), and ``version`` with the list ``CustomOps`` (SDK 1.10
+and later).  A key without a value is an empty list.  A fault becomes a finding, and reading goes on as far as possible.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from opdb.core.errors import OpdbError
 from opdb.plugins.cloud_ai.check.findings import Findings, listed
 from opdb.spec.document import At, Document
 
-#: What the YAML calls the card; and the host, where kernels run for tests.
+#: The YAML's names for the card, and for the host, which runs kernels in tests.
 CARD = "AIC"
 BACKENDS = ("Interpreter", CARD)
-#: Spellings of types of parameters that real files have -> the type.
+#: Spellings of parameter types in real files -> the type.
 TYPES = {"float": "float", "int": "int", "i32": "int", "bool": "bool", "string": "string"}
 MEMORIES = ("DDR", "CacheableDDR", "VTCM")
 NAME = re.compile(r"[A-Za-z_]\w*")
@@ -37,7 +37,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Parameter:
-    """``size``: elements of a vector; 0: the YAML leaves it open."""
+    """``size``: elements of a vector; 0 if the YAML leaves it open."""
 
     name: str
     type: str
@@ -81,14 +81,14 @@ class Op:
     implementations: tuple[Implementation, ...] = ()
     file: Path = Path()
     version: str = ""
-    listed: bool = True  # in CustomOps; else it is a document
+    listed: bool = True  # from CustomOps; False: a document of its own
 
     def kernels(self, backend: str) -> list[str]:
         return [i.type for i in self.implementations if i.backend == backend]
 
 
 def yaml_files(path: Path) -> list[Path]:
-    """The YAML files that describe ops: ``path`` itself, or those below a folder.  Raises OpdbError if there is none."""
+    """The YAML files that describe ops: ``path`` itself, or the ones below a folder.  Raises OpdbError if there are none."""
     if not path.exists():
         raise OpdbError(f"{path}: there is no such file or folder; name a package's YAML, or its folder")
     if not path.is_dir():
@@ -108,7 +108,7 @@ def _text(path: Path) -> str:
 
 
 def read(path: Path, findings: Findings) -> list[Op]:
-    """The ops of a file.  Raises OpdbError for what is no YAML, or holds no custom op."""
+    """The ops of a file.  Raises OpdbError if it is not YAML, or has no custom op."""
     ops: list[Op] = []
     for document in read_documents(path):
         reader = _Reader(path, document, findings)
@@ -127,7 +127,7 @@ def read(path: Path, findings: Findings) -> list[Op]:
 
 
 class _Reader:
-    """Walks one document."""
+    """Reads one document."""
 
     def __init__(self, path: Path, document: Document, findings: Findings) -> None:
         self.path, self.document, self.findings = path, document, findings
@@ -281,7 +281,7 @@ class _Reader:
     def _parts(
         self, data: dict[str, Any], at: At, key: str, *, required: bool
     ) -> Iterator[tuple[At, dict[str, Any]]]:
-        """The mappings of a list; none for a key without a value."""
+        """The mappings in a list; none if the key has no value."""
         if key not in data and required:
             self.fault("yaml-form", at, f"the key {key!r} is missing", f"add {key}:, which may be empty")
         items = data.get(key)
@@ -343,7 +343,7 @@ class _Reader:
 
 
 def found_path(op: Op, text: str) -> Path | None:
-    """The file that a path of the YAML names, from the YAML's folder or the current one: both are in use."""
+    """The file that a path in the YAML names, relative to the YAML's folder or the current one; both are in use."""
     for base in (op.file.parent, Path()):
         if (base / text).is_file():
             return (base / text).resolve()

@@ -1,4 +1,4 @@
-"""Which files of a package belong to an op: its libraries, and the sources that they are made of."""
+"""Finds the files of a package that belong to an op: its libraries, and their sources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opdb.plugins.cloud_ai.check.config import Op, found_path
 from opdb.plugins.cloud_ai.check.findings import Findings, listed, shown
 from opdb.plugins.cloud_ai.check.source import SUFFIXES, Source
 
-#: Functions that a library has in each interface; 1.17 has two more, which packages without tiles leave out.
+#: Functions of a library by interface; 1.17 has two more, which packages without tiles omit.
 REQUIRED = {
     "1.17": ("customOpVerify", "customOpInferShape", "customOpSelectImpl"),
     "5.0.0": (
@@ -27,14 +27,14 @@ REQUIRED = {
         "customOpDeallocateMemory",
     ),
 }  # fmt: skip
-#: Where the SDK has its headers: a library that was made with them does not fit the stand-ins.
+#: The SDK's folder of headers: a library built with them does not fit the stand-ins.
 SDK_HEADERS = Path("/opt/qti-aic/dev/inc")
 MOST_SOURCES = 500
 
 
 @dataclass(frozen=True)
 class Library:
-    """A library of the YAML.  ``usable``: it can be loaded here."""
+    """A library that the YAML names.  ``usable``: it can be loaded here."""
 
     path: Path
     exports: frozenset[str]
@@ -42,14 +42,14 @@ class Library:
 
 
 class Sources:
-    """The C and C++ below the folder of a YAML."""
+    """The C and C++ sources below the folder of a YAML file."""
 
     def __init__(self, root: Path) -> None:
         paths = sorted(p for p in root.rglob("*") if p.suffix in SUFFIXES and p.is_file())
         self.all = [source.read(p) for p in paths[:MOST_SOURCES]]
 
     def defining(self, function: str, op: Op, near: str) -> Source | None:
-        """The file that defines a function: of several, the one with the op's name, and nearest to a path of the YAML."""
+        """The file that defines a function; of several, one with the op's name, then one in the folder of ``near``, a YAML path."""
         found = [s for s in self.all if source.body(s, function) is not None]
         folder = (op.file.parent / near).parent.resolve()
 
@@ -61,7 +61,7 @@ class Sources:
 
 
 def interface(op: Op, functions: Source | None, library: Library | None) -> str:
-    """Which interface an op is for: by its source, else by what its library exports, else by a kernel or the YAML."""
+    """The interface of an op: from its source, else its library's exports, else a kernel or the YAML."""
     if functions is not None:
         for word, name in (("CustomOpPropertiesHandle", "1.21"), ("CustomOpProperties", "5.0.0")):
             if re.search(rf"\b{word}\b", functions.code):
@@ -86,7 +86,7 @@ def interface(op: Op, functions: Source | None, library: Library | None) -> str:
 
 
 def library(op: Op, text: str, line: int, what: str, findings: Findings) -> Library | None:
-    """The library that a path in the YAML names; None, with a finding, if it is not one for this machine."""
+    """The library that a path in the YAML names; None with a finding if the file is missing or not a library."""
     path = found_path(op, text)
     if path is None:
         findings.add(
@@ -115,7 +115,7 @@ def library(op: Op, text: str, line: int, what: str, findings: Findings) -> Libr
 
 
 def _near(op: Op, text: str, what: str) -> str:
-    """What to do about a missing library: another one is there, or none was built."""
+    """The cure for a missing library: name another one that exists, build it, or correct the path."""
     folder = (op.file.parent / text).parent
     others = sorted(p for p in folder.glob("*.so") if p.is_file()) if folder.is_dir() else []
     wanted = "customOpSelectImpl" if what == "functionsLibrary" else ""
@@ -139,9 +139,9 @@ def check_exports(op: Op, found: Library, interface_name: str, findings: Finding
 
 
 def fits(op: Op, interface_name: str) -> bool:
-    """Whether libraries of a package can be called: their layouts are public, or opdb's own.
+    """True if a package's libraries can be called: their layouts are public, or opdb's own.
 
-    Those of 1.17 are.  Of the others only packages that opdb made without the SDK are known to be compiled with its stand-ins.
+    The layouts of 1.17 are public.  For later interfaces, only packages that opdb built without the SDK surely use its stand-ins.
     """
     if interface_name == "1.17":
         return True
@@ -150,7 +150,7 @@ def fits(op: Op, interface_name: str) -> bool:
 
 
 def companions(main: Source, sources: Sequence[Source], kernels: Sequence[str]) -> list[Path]:
-    """What a source may need to be linked: the other sources of its folder, except other ops and AIC kernels."""
+    """The sources that a source may need for linking: the others in its folder, except other ops and AIC kernels."""
     out = [main.path]
     for s in sources:
         beside = s.path.parent == main.path.parent and s.path != main.path

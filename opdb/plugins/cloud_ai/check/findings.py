@@ -1,6 +1,6 @@
-"""What can be wrong with a package, and where it is.
+"""The kinds of faults of a package, and the findings with their places.
 
-The limits are those of the Cloud AI SDK's page "Custom operations"; sizes of memory and stack are those of
+The limits are from the Cloud AI SDK's page "Custom operations"; sizes of memory and stack are from
 quic/software-kit-for-qualcomm-cloud-ai-100-cc.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 ERROR, WARNING = "error", "warning"
 
-#: Id of a finding -> its severity, and what it is about.
+#: Id of a finding -> its severity and meaning.
 KINDS = {
     "yaml-form": (ERROR, "a key is missing, or its value is none that it can have"),
     "yaml-key": (WARNING, "a key that no form of the YAML has"),
@@ -66,7 +66,7 @@ KINDS = {
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """One fault.  ``line`` counts from 1; 0: the file as a whole.  ``op``: the op's type, or ""."""
+    """One fault.  ``line`` counts from 1; 0 is the file as a whole.  ``op``: the op's type, or ""."""
 
     file: str
     line: int
@@ -92,7 +92,7 @@ class Finding:
 
 
 class Findings:
-    """Collects findings, each once.  Paths are shown relative to the current folder where they are below it."""
+    """Collects findings without duplicates.  Shows paths below the current folder relative to it."""
 
     def __init__(self) -> None:
         self._found: dict[Finding, None] = {}
@@ -109,12 +109,12 @@ class Findings:
         )
 
     def sorted(self) -> list[Finding]:
-        """By file and line; what could not be run comes last."""
+        """Sorts by file and line; "not-run" comes last."""
         return sorted(self._found, key=lambda f: (f.id == "not-run", f))
 
 
 def shown(path: Path | str) -> str:
-    """A path as messages have it."""
+    """A path as messages show it."""
     try:
         return str(Path(path).resolve().relative_to(Path.cwd()))
     except ValueError:
@@ -122,5 +122,5 @@ def shown(path: Path | str) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """``a, b`` or "none"."""
+    """Returns ``a, b`` or "none"."""
     return ", ".join(names) or "none"

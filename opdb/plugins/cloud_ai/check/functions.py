@@ -1,4 +1,4 @@
-"""What verify, infer shape and select of an op say to nodes that are tried, and whether they agree with the YAML."""
+"""Calls verify, infer shape, and select of an op with trial nodes, and checks that they agree with the YAML."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from opdb.plugins.cloud_ai.check.host import Answer, Host, Node
 from opdb.plugins.cloud_ai.check.source import Source
 from opdb.plugins.cloud_ai.check.trials import Asked, described
 
-#: Samples of an op that are run, and how many of them may have the same types.
+#: The largest number of samples of an op, and of samples with the same types.
 SAMPLES, SAME_TYPES = 8, 3
-#: How often types are tried that were never taken, once others were.
+#: The number of trials of types that were never accepted, once others were.
 PATIENCE = 5
-#: How many nodes are tried with functions that crash and take none.
+#: The number of trials of functions that crash and accept nothing.
 CRASHES = 30
 CALLS = ("infer", "verify", *(f"select {b}" for b in BACKENDS))
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A node that infer and verify took.  ``outputs``: dtype and dims of each; ``selected``: kernel by backend."""
+    """A node that infer and verify accepted.  ``outputs``: dtype and dims of each; ``selected``: kernel by backend."""
 
     node: Node
     outputs: tuple[tuple[int, tuple[int, ...]], ...]
@@ -35,7 +35,7 @@ class Sample:
 
 
 class Functions:
-    """Calls the functions library of one op, and adds what it finds."""
+    """Calls the functions library of one op, and adds findings."""
 
     def __init__(
         self, op: Op, path: Path, text: Source | None, host: Host, asked: Asked, findings: Findings
@@ -49,12 +49,12 @@ class Functions:
             findings,
         )
         self.tried = self.inferred = 0
-        self.pairs: dict[tuple[str, str], None] = {}  # what verify compared: ours, theirs
-        self.refused: Node | None = None  # by verify, the likeliest
+        self.pairs: dict[tuple[str, str], None] = {}  # texts that verify compared: ours, theirs
+        self.refused: Node | None = None  # the likeliest node that verify refused
         self._said: set[tuple[str, str]] = set()
 
     def fault(self, id_: str, function: str, message: str, cure: str) -> None:
-        """At the function's line where its source is there, else at functionsLibrary; named with the first node that shows it."""
+        """Adds a finding at the function's line if its source is there, else at functionsLibrary; the first node that shows it is named."""
         if id_ not in ("select-unknown", "select-nothing") and (id_, function) in self._said:
             return
         self._said.add((id_, function))
@@ -65,7 +65,7 @@ class Functions:
             self.findings.add(id_, self.op.file, self.op.library_line, self.op.type, message, cure)
 
     def samples(self) -> list[Sample]:
-        """Nodes that the functions take; at most SAMPLES."""
+        """Nodes that the functions accept; at most SAMPLES."""
         found = self._search(())
         names = {p.name for p in self.op.parameters}
         texts = [theirs for ours, theirs in self.pairs if ours == trials.ANY_TEXT and theirs not in names]
@@ -117,7 +117,7 @@ class Functions:
         return Sample(node, outputs, selected)
 
     def _explained(self, answer: Answer, node: Node) -> bool:
-        """Adds how the process ended.  Whether something was answered all the same."""
+        """Adds a finding about how the process ended.  True if verify was answered anyway."""
         if failed := answer.first("failed"):
             self.findings.add(
                 "library-load", self.op.file, self.op.library_line, self.op.type, str(failed["failed"]),
@@ -157,7 +157,7 @@ class Functions:
     # -- names --------------------------------------------------------------------------------------------------------
 
     def _renamed(self) -> list[Sample]:
-        """What the functions take when a parameter has the name that verify asks for, with a finding; else []."""
+        """The samples accepted after a parameter is renamed as verify asks, with a finding; [] if there are none."""
         names = [p.name for p in self.op.parameters]
         pairs = [(ours, theirs) for ours, theirs in self.pairs if ours in names and NAME.fullmatch(theirs)]
         known = {theirs for _, theirs in pairs}
@@ -190,7 +190,7 @@ class Functions:
         return other._search(())
 
     def _in_text(self) -> list[str]:
-        """Texts that verify's source compares something called ``name`` with."""
+        """Strings that verify's source compares with something called ``name``."""
         if self.text is None:
             return []
         place = source.body(self.text, "customOpVerify")
@@ -224,7 +224,7 @@ class Functions:
     # -- select -------------------------------------------------------------------------------------------------------
 
     def _selected(self, found: Sequence[Sample]) -> None:
-        """Each name that select returns has to be a kernel of that backend."""
+        """Checks that each name select returns is a kernel of that backend."""
         answers = [s.selected for s in found] or [self._select_anyway()]
         for backend in BACKENDS:
             kernels = self.op.kernels(backend)
@@ -233,7 +233,7 @@ class Functions:
                 other = [b for b in BACKENDS if name in self.op.kernels(b)]
                 said = f"has {listed(kernels)}" if kernels else "has no implementation"
                 if other and not kernels:
-                    continue  # one name for all backends: Interpreter is not asked for without an implementation
+                    continue  # one name for all backends: without an Interpreter implementation it is not asked about
                 self.fault(
                     "select-unknown", "customOpSelectImpl", f"select names {name!r} for {backend}, which {said} in the YAML",
                     "name a kernel of the YAML" if kernels else "return NULL, or add the implementation",
@@ -246,7 +246,7 @@ class Functions:
                 )  # fmt: skip
 
     def _select_anyway(self) -> dict[str, str]:
-        """What select says to the likeliest node that none took; NULL may be right there."""
+        """The answer of select to the likeliest node when no node was accepted; NULL may be right there."""
         node = self.refused or next(trials.nodes(self.op, self.asked), None)
         if node is None:
             return {}

@@ -1,4 +1,4 @@
-"""Calls a package's functions and kernels in a process of its own, where a crash or a hang is an answer.
+"""Calls a package's functions and kernels in a separate process, where a crash or a hang is an answer.
 
 The program is opdb/plugins/cloud_ai/c/host, compiled for an interface with opdb's stand-ins for the headers of the SDK.
 """
@@ -23,15 +23,15 @@ from opdb.plugins.cloud_ai.check.toolchain import Toolchain
 
 ROOT = Path(str(files("opdb.plugins.cloud_ai"))) / "c"
 HOST = ROOT / "host"
-#: After which a call counts as hung.
+#: The timeout after which a call counts as hung.
 SECONDS = 10.0
-#: Interface -> the folder of its headers, the part of the host that speaks it, macros.
+#: Interface -> the folder of its headers, its adapter in the host, macros.
 INTERFACES: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     "1.17": ("v1_17", "arrays.cpp", ()),
     "5.0.0": ("v5_0_0", "properties.cpp", ()),
     "1.21": ("v1_21", "properties.cpp", ("-DHOST_HANDLE",)),
 }
-#: CustomOpDataType -> bytes as numpy has them.  bfloat16 is read as 16 bits.
+#: CustomOpDataType -> numpy type.  bfloat16 is read as 16 bits.
 DTYPES: Mapping[int, str] = {
     0: "f4", 1: "f2", 2: "u2", 3: "i1", 4: "u1", 5: "i2", 6: "i4", 7: "i4", 8: "i8", 9: "?", 10: "S1",
 }  # fmt: skip
@@ -44,7 +44,7 @@ FLOAT, FLOAT16, QINT8, INT32, INT64, BOOL, STRING = 0, 1, 3, 7, 8, 9, 10
 
 @dataclass(frozen=True)
 class TensorGiven:
-    """An input.  ``data`` has the type of ``dtype``."""
+    """An input.  ``dtype``: its CustomOpDataType."""
 
     name: str
     dtype: int
@@ -65,7 +65,7 @@ class ParamGiven:
 
 @dataclass(frozen=True)
 class Node:
-    """What a node of a model says of its op.  Outputs: name and maxDims, in order."""
+    """A model's node as its op sees it.  Outputs: name and maxDims, in order."""
 
     inputs: tuple[TensorGiven, ...]
     outputs: tuple[tuple[str, int], ...]
@@ -78,15 +78,15 @@ class Node:
 
 @dataclass
 class Answer:
-    """What came back.  ``died``: e.g. SIGSEGV, "hang", or "" for a process that came to its end."""
+    """The answer of the process.  ``died``: e.g. SIGSEGV, "hang", or "" if it ran to its end."""
 
     lines: list[dict[str, Any]] = field(default_factory=list)
     died: str = ""
-    during: str = ""  # the step that had begun
+    during: str = ""  # the last step that began
     printed: str = ""
 
     def first(self, key: str) -> dict[str, Any]:
-        """The answer that has ``key``; {} for none."""
+        """The first line that has ``key``; {} if there is none."""
         return next((line for line in self.lines if key in line), {})
 
     def all(self, key: str) -> list[dict[str, Any]]:
@@ -94,7 +94,7 @@ class Answer:
 
 
 class Host:
-    """The programs of one interface, compiled when they are needed.  ``sanitizer``: plain, threads, addresses."""
+    """The programs of one interface, compiled on demand.  ``sanitizer``: plain, threads, addresses."""
 
     def __init__(self, interface: str, tools: Toolchain) -> None:
         self.interface, self._tools = interface, tools
@@ -111,9 +111,9 @@ class Host:
         outputs_file: Path | None = None,
         sanitizer: str = "plain",
     ) -> Answer:
-        """Does ``todo`` in order: ``infer``, ``verify``, ``select BACKEND``, ``run BACKEND FILL``.
+        """Runs the steps ``todo`` in order: ``infer``, ``verify``, ``select BACKEND``, ``run BACKEND FILL``.
 
-        ``kernel``: library and symbol; ``inputs``: data for a run; ``outputs_file``: where outputs go, one run behind another.
+        ``kernel``: library and symbol; ``inputs``: data for a run; ``outputs_file``: gets the outputs, one run after another.
         """
         text = "\n".join(self._job(functions, node, todo, kernel, inputs, outputs_file)) + "\n"
         ours, theirs = os.pipe()
@@ -138,7 +138,7 @@ class Host:
             try:
                 answer.lines.append(json.loads(line))
             except ValueError:
-                continue  # cut off by a crash
+                continue  # truncated by a crash
         answer.during = next((str(x["begin"]) for x in reversed(answer.lines) if "begin" in x), "")
         answer.died = _death(code, answer)
         if not answer.lines:
@@ -210,7 +210,7 @@ def _death(code: int | None, answer: Answer) -> str:
 
 
 def sanitizer_report(printed: str, sources: Sequence[Path]) -> tuple[str, str, int] | None:
-    """What a sanitizer complained of: its words, and the file and line of the first frame in ``sources``; None for nothing."""
+    """A sanitizer's complaint, and the file and line of its first frame in ``sources``; None if there is none."""
     match = re.search(
         r"(?:WARNING|ERROR): \w+Sanitizer: ([^\n(]*)|(\S+):(\d+):\d+: runtime error: ([^\n]*)", printed
     )

@@ -1,4 +1,4 @@
-"""What an AIC kernel's source is refused for: by its text, and by what the compiler makes of it."""
+"""Checks an AIC kernel's source for what is not allowed, in its text and in its compiled object."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from opdb.plugins.cloud_ai.check.findings import Findings, listed
 from opdb.plugins.cloud_ai.check.source import Source
 from opdb.plugins.cloud_ai.check.toolchain import Diagnostic, Object, Toolchain
 
-#: Bytes of stack that a thread has: software-kit-for-qualcomm-cloud-ai-100-cc.
+#: Bytes of stack of a thread: software-kit-for-qualcomm-cloud-ai-100-cc.
 STACK = 12_288
-#: Functions of libraries that an object needs -> the finding.
+#: Library functions that an object imports -> the finding.
 NEEDS = {
     "allocation": ("malloc", "calloc", "realloc", "free", "aligned_alloc", "posix_memalign", "_Znwm", "_Znam", "_ZdlPv"),
     "stdio": ("fprintf", "fopen", "fclose", "fread", "fwrite", "fputs", "fgets", "open", "_ZSt4cout"),
@@ -28,7 +28,7 @@ CURES = {
 def lint(
     text: Source, kernel: str, args: Sequence[str], op: str, tools: Toolchain, findings: Findings
 ) -> Object | None:
-    """What the compiler made of the source; None when it does not compile here, so that the kernel cannot run."""
+    """The compiled object; None if the source does not compile here, so that the kernel cannot run."""
     for part in (text, *(source.read(p) for p in source.included(text))):
         source.lint_kernel(part, op, findings)
     body = source.body(text, kernel)
@@ -44,7 +44,7 @@ def lint(
 
 
 def warnings(said: Sequence[Diagnostic], path: Path, op: str, findings: Findings) -> None:
-    """What the compiler warns of is a finding: a way without return, an array of variable length."""
+    """Turns the compiler's warnings into findings: a path without return, a variable-length array."""
     for d in said:
         at = path if not d.file or Path(d.file).name == path.name else Path(d.file)
         if d.flag == "-Wreturn-type":

@@ -1,4 +1,4 @@
-"""Kernels on samples: what they write, whether four threads agree, and whether they stay inside of their buffers."""
+"""Runs kernels on samples: what they write, whether four threads agree, and whether they stay inside their buffers."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from opdb.plugins.cloud_ai.check.host import (
 from opdb.plugins.cloud_ai.check.source import Source
 from opdb.plugins.cloud_ai.check.trials import described
 
-#: What outputs hold before a run; scratch buffers hold its complement.
+#: The fill byte of outputs before each run; scratch buffers hold its complement.
 FILLS = (0x5A, 0xA6)
-#: How many samples run under the sanitizers.
+#: The number of samples that run under the sanitizers.
 SANITIZED = 2
 Array = npt.NDArray[Any]
-#: The relative difference that two implementations may have, by data type of the output; of integers, one step.
+#: The relative difference allowed between two implementations, by data type of the output; integers: one step.
 TOLERANCE = {FLOAT: 1e-3, FLOAT16: 2e-2}
-#: Words of a kernel's source -> the only data type that it computes, if it never asks for dtype.
+#: Words in a kernel's source -> the only data type it computes, if it never reads dtype.
 ELEMENTS = ((r"\b(float16_ty|__fp16|_Float16)\b", FLOAT16), (r"\bint8_t\b", QINT8), (r"\bfloat\b", FLOAT))
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """One implementation.  ``text`` and ``sources``: where its source is there; ``libraries``: by sanitizer."""
+    """One implementation.  ``text``: its source if it is there; ``libraries``: by sanitizer."""
 
     implementation: Implementation
     text: Source | None
@@ -66,7 +66,7 @@ class Runs:
         self._said: set[tuple[str, str, str]] = set()
 
     def check(self, kernel: Kernel, samples: Sequence[Sample]) -> dict[Sample, list[Array]]:
-        """Adds what is wrong with a kernel; what it computes of each sample."""
+        """Adds findings about a kernel; returns its outputs for each sample."""
         computed, sanitized = {}, 0
         aic = kernel.implementation.backend == CARD
         for sample in samples:
@@ -86,7 +86,7 @@ class Runs:
         return computed
 
     def _is_for(self, kernel: Kernel, sample: Sample, aic: bool) -> bool:
-        """Whether select names this kernel for the sample, and its source does not read other data."""
+        """True if select names this kernel for the sample, and its source does not imply another data type."""
         if sample.selected.get(kernel.implementation.backend) != kernel.implementation.type:
             return False
         only = element(kernel) if aic else None
@@ -95,7 +95,7 @@ class Runs:
     def _fault(
         self, kernel: Kernel, id_: str, message: str, cure: str, at: tuple[str, int] | None = None, of: str = ""
     ) -> None:  # fmt: skip
-        """A fault is named with the first sample that shows it.  ``of``: the tensor."""
+        """Adds a finding, only for the first sample that shows it.  ``of``: the tensor."""
         key = (kernel.implementation.type, id_, of)
         if key in self._said:
             return
@@ -114,7 +114,7 @@ class Runs:
         )  # fmt: skip
 
     def _plain(self, kernel: Kernel, sample: Sample) -> list[Array] | None:
-        """Runs it twice with other bytes in memory; the outputs, None when it did not come to its end."""
+        """Runs it twice with different bytes in memory; returns the outputs, or None if it did not finish or they are bad."""
         answer = self._ask(kernel, sample, "plain", FILLS)
         on = described(sample.node)
         for outside in answer.all("outside"):
@@ -156,7 +156,7 @@ class Runs:
                         "pass the threadID that the kernel was given")  # fmt: skip
 
     def _compared(self, kernel: Kernel, sample: Sample, on: str) -> list[Array] | None:
-        """What both runs wrote: elements that hold what was there before are unwritten, others have to be equal."""
+        """Compares both runs: elements that keep the fill are unwritten, others must be equal; returns the outputs or None."""
         raw = (self.folder / "outputs.bin").read_bytes()
         half = len(raw) // 2
         first, second = outputs(sample, raw[:half]), outputs(sample, raw[half:])
@@ -207,7 +207,7 @@ class Runs:
                         "C and C++ allow any result there", (file, line))  # fmt: skip
 
     def agree(self, computed: Sequence[tuple[Kernel, dict[Sample, list[Array]]]]) -> None:
-        """Compares the results of two implementations of the same samples."""
+        """Compares the results of two implementations for the same samples."""
         for (one, ours), (other, theirs) in itertools.pairwise(computed):
             for sample in ours:
                 if (match := next((s for s in theirs if _same_but_type(s, sample)), None)) is not None:
@@ -241,14 +241,14 @@ class Runs:
 
 
 def element(kernel: Kernel) -> int | None:
-    """The data type that an AIC kernel reads whatever it is given; None when it asks, or nothing is known."""
+    """The data type that an AIC kernel assumes; None if it reads dtype, or nothing is known."""
     if kernel.text is None or re.search(r"\bdtype\b|\bDT[A-Z]\w+", kernel.text.code):
         return None
     return next((dtype for pattern, dtype in ELEMENTS if re.search(pattern, kernel.text.code)), None)
 
 
 def inputs(sample: Sample) -> list[Array]:
-    """The same values for each data type, as far as it has them: those of float16, whole steps of int8."""
+    """The same values for each data type as far as it can hold them: exact in float16, whole steps in int8."""
     made = []
     for i, t in enumerate(sample.node.inputs):
         random = np.random.default_rng(i)
@@ -273,13 +273,13 @@ def outputs(sample: Sample, raw: bytes) -> list[Array]:
 
 
 def _holds(array: Array, fill: int) -> npt.NDArray[np.bool_]:
-    """Elements all of whose bytes are ``fill``."""
+    """True where all bytes of an element are ``fill``."""
     bytes_ = np.ascontiguousarray(array).view(np.uint8).reshape(*array.shape, array.itemsize)
     return np.asarray((bytes_ == fill).all(axis=-1))
 
 
 def _pattern(left: npt.NDArray[np.bool_]) -> str:
-    """Whether what is left is all but the first of a dimension."""
+    """A note if everything except the first index of a dimension is unwritten; else ""."""
     for axis in range(left.ndim):
         moved = np.moveaxis(left, axis, 0)
         if left.shape[axis] > 1 and not moved[0].any() and moved[1:].all():
@@ -289,7 +289,7 @@ def _pattern(left: npt.NDArray[np.bool_]) -> str:
 
 
 def _same_but_type(a: Sample, b: Sample) -> bool:
-    """Whether two samples are the same node, in floating point of two widths or in one type."""
+    """True if two samples are the same node with equal types, or floating-point types of different width."""
     floats = (FLOAT, FLOAT16)
     return a.node.params == b.node.params and all(
         x.dims == y.dims and (x.dtype == y.dtype or (x.dtype in floats and y.dtype in floats))

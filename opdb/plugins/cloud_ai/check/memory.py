@@ -1,7 +1,7 @@
-"""Whether what ``memoryConfig`` wants fits into the memories of a core.
+"""Checks that the buffers ``memoryConfig`` places in a core's memories fit.
 
-Sizes are known of scratch buffers, and of the tensors of samples that a user gives; a sum of them is the least that is needed.
-An op that the compiler divides into tiles needs less for its tensors: only what has to be there whole is an error.
+Only scratch buffers and the tensors of a sample have known sizes; their sum is the minimum that is needed.
+An op that the compiler divides into tiles needs less for its tensors: only buffers that must be there whole are errors.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from opdb.plugins.cloud_ai.check.findings import Findings, listed
 
 #: Bytes of a core's VTCM: software-kit-for-qualcomm-cloud-ai-100-cc.
 VTCM = 8 * 1024 * 1024
-#: Hexagon's addresses have 32 bits; the size of a scratch buffer is a signed int of as many.
+#: Hexagon has 32-bit addresses; the size of a scratch buffer is a signed 32-bit int.
 ADDRESSES = 1 << 32
 LARGEST = (1 << 31) - 1
 
 
 def check(op: Op, tensors: Mapping[str, int], tiled: bool, findings: Findings) -> None:
-    """``tensors``: bytes of the tensors whose shapes are known.  ``tiled``: the package has tile functions, which may divide them."""
+    """``tensors``: bytes of the tensors with known shapes.  ``tiled``: the package has tile functions, which may divide them."""
     sizes = {**tensors, **{s.name: s.size for s in op.scratch}}
     for buffer in op.scratch:
         if buffer.size > LARGEST:

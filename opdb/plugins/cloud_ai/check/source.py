@@ -1,6 +1,6 @@
-"""C and C++ as text: without comments, functions by name, and what the limits of AIC kernels forbid.
+"""C and C++ as text: comments removed, functions by name, and the constructs that AIC kernels must not use.
 
-The check of compiled files finds more; this one finds the line, and works for kernels that only Hexagon's compiler takes.
+The check of compiled objects finds more; this one finds the line, and works for kernels that only compile for Hexagon.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from opdb.plugins.cloud_ai.check.findings import Findings
 SUFFIXES = (".c", ".cc", ".cpp", ".cxx")
 MAX_SPECIFIERS = 10
 
-#: Comments, strings and characters, in the order in which they hide each other.
+#: Comments, strings, and characters, in the order in which they hide each other.
 _TOKENS = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
 _WHY = {
     "allocation": ("allocates memory, which AIC kernels cannot", "use a scratch buffer (scratchBuffers in the YAML)"),
@@ -27,7 +27,7 @@ _WHY = {
         "is of the C++ library, which AIC kernels do not have", "use arrays, and scratch buffers for what is big"
     ),
 }  # fmt: skip
-#: Patterns of code -> the id of the finding.  C++ alone: new, delete.
+#: Patterns of code -> the id of the finding.  Only in C++: new, delete.
 _RULES = (
     ("allocation", re.compile(r"(?<![\w.>])(?:std\s*::\s*)?(malloc|calloc|realloc|free|aligned_alloc|posix_memalign|"
                               r"alloca|__builtin_alloca|strdup)\s*\(")),
@@ -54,19 +54,19 @@ _CPP_RULES = (
 )
 _LOG = re.compile(r"\bAIC_PRINT_(?:DEBUG|INFO|WARN|ERROR|FATAL)\s*\(")
 _SPECIFIER = re.compile(r"%[-+ #0]*[\d*]*(?:\.[\d*]*)?(?:hh|h|ll|l|j|z|t|L)?[a-zA-Z]|%%")
-#: Strings and macros that stand together.
+#: Adjacent strings and macros.
 _FORMAT = re.compile(r"(?:\w+\s*)?\"(?:\\.|[^\"\\\n])*\"(?:\s*(?:\"(?:\\.|[^\"\\\n])*\"|\w+))*")
 _LONG = re.compile(r"%[-+ #0]*[\d*]*(?:\.[\d*]*)?(?:ll|j)[a-zA-Z]")
 
 
 @dataclass(frozen=True)
 class Source:
-    """``code``: the text with comments blank, and strings and characters emptied; lines stay where they are."""
+    """``code``: the text with comments blanked, and strings and characters emptied; line numbers are unchanged."""
 
     path: Path
     text: str
     code: str
-    bare: str  # comments blank, strings kept
+    bare: str  # comments blanked, strings kept
 
     @property
     def is_cpp(self) -> bool:
@@ -95,7 +95,7 @@ def _uncommented(match: re.Match[str]) -> str:
 
 
 def body(source: Source, function: str) -> tuple[int, str] | None:
-    """Line and text between the braces of a function that a file defines; None when it does not."""
+    """The line of a function that a file defines, and the text between its braces; None if it does not define it."""
     for match in re.finditer(rf"\b{re.escape(function)}\s*\(", source.code):
         end = _closed(source.code, match.end() - 1, "()")
         begin = re.compile(r"\s*(?:noexcept\s*)?\{").match(source.code, end)
@@ -107,7 +107,7 @@ def body(source: Source, function: str) -> tuple[int, str] | None:
 
 
 def _closed(code: str, at: int, pair: str) -> int:
-    """Behind the bracket that closes the one at ``at``."""
+    """The position after the bracket that closes the one at ``at``."""
     depth = 0
     for i in range(at, len(code)):
         depth += (code[i] == pair[0]) - (code[i] == pair[1])
@@ -117,7 +117,7 @@ def _closed(code: str, at: int, pair: str) -> int:
 
 
 def lint_kernel(source: Source, op: str, findings: Findings) -> None:
-    """What an AIC kernel's source must not have.  Names alone: objects.py asks the compiler for the rest."""
+    """Finds forbidden names in an AIC kernel's source; kernel_lint.py asks the compiler about the rest."""
     for id_, pattern in (*_RULES, *(_CPP_RULES if source.is_cpp else ())):
         for match in pattern.finditer(source.code):
             why, cure = _WHY[id_]
@@ -144,13 +144,13 @@ def lint_kernel(source: Source, op: str, findings: Findings) -> None:
 
 
 def included(source: Source) -> list[Path]:
-    """The files beside it that a source includes."""
+    """The files that a source includes from its own folder."""
     paths = [source.path.parent / m.group(1) for m in _INCLUDE.finditer(source.bare)]
     return [p for p in paths if p.is_file()]
 
 
 def _logs(source: Source) -> Iterator[tuple[int, str, str]]:
-    """Where, which macro, and its format: the strings that stand together, AIC_LOG64*_FMT as the two specifiers that it is."""
+    """Position, macro, and format of each log call; adjacent strings are joined, AIC_LOG64*_FMT counts as two specifiers."""
     for match in _LOG.finditer(source.code):
         end = _closed(source.code, match.end() - 1, "()")
         found = _FORMAT.search(source.bare, match.end(), end)

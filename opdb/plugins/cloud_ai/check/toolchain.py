@@ -1,4 +1,4 @@
-"""What the C and C++ compilers say of a source, and what they make of it for this machine."""
+"""Compiles sources with the C and C++ compilers of this machine; reads diagnostics, symbols, and stack use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from opdb.core.c_compiler import compiler_command
 from opdb.core.errors import OpdbError
 
 SECONDS = 120
-#: Arguments of Hexagon's compiler that mean the same here: macros, folders of headers, the language.
+#: Arguments of Hexagon's compiler that mean the same here: macros, include folders, the language.
 TAKEN = re.compile(r"-(D|U|I|std=|include|O[0-3s]$)")
 _DIAGNOSTIC = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):\d+: (?P<kind>fatal error|error|warning): (?P<text>.*?)"
                          r"(?: \[(?P<flag>-W[^\]]+)\])?$", re.MULTILINE)  # fmt: skip
@@ -43,17 +43,17 @@ class Diagnostic:
 
 @dataclass(frozen=True)
 class Frame:
-    """The stack that a function needs, in bytes, as the compiler for this machine has it."""
+    """The stack that a function needs, in bytes, according to the compiler for this machine."""
 
     function: str
     line: int
     bytes: int
-    bounded: bool  # False: arrays of variable length are not in the number
+    bounded: bool  # False: variable-length arrays are not counted
 
 
 @dataclass(frozen=True)
 class Object:
-    """``defined``, ``undefined``: global symbols.  ``constructors``: something runs when it is loaded."""
+    """``defined``, ``undefined``: global symbols.  ``constructors``: something runs at load time."""
 
     path: Path
     defined: tuple[str, ...]
@@ -63,13 +63,13 @@ class Object:
 
 
 class Toolchain:
-    """Compiles in a temporary ``folder``, with the headers of one interface first on the way."""
+    """Compiles in a temporary ``folder``, with the headers of one interface first on the include path."""
 
     def __init__(self, folder: Path, headers: Sequence[Path]) -> None:
         self.folder, self._headers, self._count = folder, tuple(headers), 0
 
     def object(self, source: Path, args: Sequence[str] = ()) -> tuple[Object | None, list[Diagnostic]]:
-        """As AIC's compiler has it by default: -O1.  None when it does not compile."""
+        """Compiles with -O1, the default of AIC's compiler.  None if the source does not compile."""
         out = self._fresh("o")
         flags = (
             "-c",
@@ -86,7 +86,7 @@ class Toolchain:
         return (_object(out) if out.is_file() else None), said
 
     def linked(self, made: Object) -> tuple[Path | None, list[Diagnostic]]:
-        """The shared library of an object."""
+        """Links an object into a shared library."""
         out = self._fresh("so")
         said = self._run(
             [*cpp_command(), "-shared", *SANITIZERS["plain"], str(made.path), "-lm", "-o", str(out)]
@@ -96,7 +96,7 @@ class Toolchain:
     def library(
         self, sources: Sequence[Path], sanitizer: str = "plain", args: Sequence[str] = ()
     ) -> tuple[Path | None, list[Diagnostic]]:
-        """A shared library; None with what the compiler said, when it cannot be made."""
+        """A shared library, or None if the build fails; and the compiler's diagnostics."""
         out = self._fresh("so")
         cpp = any(s.suffix != ".c" for s in sources)
         flags = (
@@ -108,9 +108,9 @@ class Toolchain:
         return (out if out.is_file() else None), said
 
     def program(self, sources: Sequence[Path], sanitizer: str, args: Sequence[str]) -> Path:
-        """A program of opdb's own sources, from the user's cache when the same was made before.
+        """A program built from opdb's own sources, or taken from the user's cache if the same was built before.
 
-        Raises OpdbError when it cannot be made.
+        Raises OpdbError if the build fails.
         """
         flags = ["-O0", "-rdynamic", "-pthread", *PROGRAM_SANITIZERS[sanitizer], *args, *self._include()]
         command = [*cpp_command(), *flags, *map(str, sources), "-ldl"]
@@ -134,7 +134,7 @@ class Toolchain:
         return kept
 
     def _kept(self, command: Sequence[str]) -> Path:
-        """Where a program is kept: its name is what it is made of, and by which compiler."""
+        """The path of a program in the cache: a hash of its command, headers, and compiler."""
         import platformdirs
 
         digest = hashlib.sha256("\0".join(command).encode())
@@ -179,7 +179,7 @@ class Toolchain:
 
 
 def cpp_command() -> list[str]:
-    """The C++ compiler: CXX, or g++.  Raises OpdbError when it is not installed."""
+    """The C++ compiler: CXX, or g++.  Raises OpdbError if it is not installed."""
     command = shlex.split(os.environ.get("CXX") or "g++")
     if not command or shutil.which(command[0]) is None:
         raise OpdbError(
@@ -189,7 +189,7 @@ def cpp_command() -> list[str]:
 
 
 def taken(args: Sequence[str], source: Path) -> list[str]:
-    """Those of an implementation's compilerArgs that are not about Hexagon.  Folders are those beside the source."""
+    """The arguments in an implementation's compilerArgs that also apply here.  Relative -I folders start at the source's folder."""
     found, follows = [], False
     for arg in args:
         if follows:
@@ -224,7 +224,7 @@ def _object(path: Path) -> Object:
 
 
 def _frames(path: Path) -> list[Frame]:
-    """GCC's .su: file:line:column:function, bytes, how (static; dynamic; dynamic,bounded)."""
+    """Parses GCC's .su: file:line:column:function, bytes, how (static; dynamic; dynamic,bounded)."""
     found = []
     for line in path.read_text(errors="replace").splitlines():
         match = re.match(

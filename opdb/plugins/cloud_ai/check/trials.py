@@ -1,6 +1,6 @@
-"""Nodes to try a package with: nobody says which its functions take, so small ones of all kinds are offered until some are taken.
+"""Trial nodes for a package: it does not say which its functions accept, so small ones of all kinds are offered until some are accepted.
 
-Inputs of several ranks share their last dimensions, as those of norms, products and element-wise ops do.
+Inputs of several ranks share their last dimensions, like the inputs of norms, products, and element-wise ops.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from opdb.plugins.cloud_ai.check.host import (  # fmt: skip
     TensorGiven,
 )
 
-#: Dimensions of the greatest tensor; one of rank n has the last n.
+#: Dimensions of the largest tensor; a tensor of rank n has the last n.
 BASES = ((1, 1, 2, 2, 2, 3, 4, 8), (1, 1, 2, 2, 2, 3, 5, 7), (1, 1, 2, 2, 2, 3, 8, 8))
 SCALE, OFFSET = 0.0625, 3.0
-#: What a text is before anybody has said which are known.
+#: The value of string parameters until the accepted strings are known.
 ANY_TEXT = "opdb"
 MOST = 240
 PARAM_TYPES = {"float": FLOAT, "int": INT32, "bool": BOOL, "string": STRING}
@@ -36,13 +36,13 @@ PARAM_TYPES = {"float": FLOAT, "int": INT32, "bool": BOOL, "string": STRING}
 
 @dataclass(frozen=True)
 class Asked:
-    """What a user says of the node: dimensions by input, values by parameter."""
+    """A user's choices for the node: dimensions by input, values by parameter."""
 
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     values: Mapping[str, tuple[float | str, ...]] = field(default_factory=dict)
 
     def check(self, op: Op) -> None:
-        """Raises OpdbError for names that the op does not have, and shapes that it cannot have."""
+        """Raises OpdbError for names that the op does not have, and shapes with too many dimensions."""
         inputs = {t.name: t.max_dims for t in op.inputs}
         for name, dims in self.shapes.items():
             if name not in inputs:
@@ -56,7 +56,7 @@ class Asked:
 
 
 def nodes(op: Op, asked: Asked, texts: Sequence[str] = ()) -> Iterator[Node]:
-    """At most MOST nodes, the likeliest first.  ``texts``: values of string parameters that are known."""
+    """At most MOST nodes, the likeliest first.  ``texts``: known values of string parameters."""
     shapes = list(_shapes(op, asked))
     params = list(_params(op, asked, texts))
     kinds = list(_types(len(op.inputs)))
@@ -93,7 +93,7 @@ def _shapes(op: Op, asked: Asked) -> Iterator[tuple[tuple[int, ...], ...]]:
     if len(limits) > 1 and top <= 5 and len(limits) <= 3:
         ranks += sorted(itertools.product(*(range(m, 0, -1) for m in limits)), key=lambda r: -sum(r))
     order = dict.fromkeys(ranks)
-    pairs = [(BASES[0], ranks[0]), (BASES[1], ranks[0])]  # the second does not divide by four threads
+    pairs = [(BASES[0], ranks[0]), (BASES[1], ranks[0])]  # the second does not divide evenly by four threads
     pairs += [(base, combination) for base in BASES for combination in order]
     made = (
         tuple(
@@ -106,7 +106,7 @@ def _shapes(op: Op, asked: Asked) -> Iterator[tuple[tuple[int, ...], ...]]:
 
 
 def _types(count: int) -> Iterator[tuple[int, ...]]:
-    """All inputs of one type; then the first, or the last, of another type than the rest."""
+    """All inputs of one type; then the first, or the last, with a type that differs from the rest."""
     same = [(kind,) * count for kind in (FLOAT, FLOAT16, QINT8, INT32, INT64)]
     mixed: list[tuple[int, ...]] = []
     if count > 1:
@@ -142,7 +142,7 @@ def _param(p: Parameter, asked: Asked, i: int, length: int, text: str) -> ParamG
 
 
 def described(node: Node) -> str:
-    """``x [2, 3] float, eps = 0.001``."""
+    """Describes a node, e.g. ``x [2, 3] float, eps = 0.001``."""
     parts = [f"{t.name} {list(t.dims)} {DTYPE_NAMES[t.dtype]}" for t in node.inputs]
     parts += [f"{p.name} = {p.values[0] if p.size == 0 else list(p.values)}" for p in node.params]
     return ", ".join(parts)

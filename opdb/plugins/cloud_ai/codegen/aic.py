@@ -1,7 +1,7 @@
-"""Custom-op packages for Qualcomm Cloud AI: ops of specs -> configuration, functions libraries, kernels for host and card.
+"""Custom-op packages for Qualcomm Cloud AI, generated from specs: configuration, functions libraries, kernels for host and card.
 
-The three generations of the interface differ in what the functions of a library are given; everything behind that is
-the same C (opdb/plugins/cloud_ai/c).  The kernel for the card is one file: its compiler is given no more.
+The three generations of the interface differ in the arguments of a library's functions; everything below is
+the same C (opdb/plugins/cloud_ai/c).  The kernel for the card is one file, since its compiler takes only one.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from opdb.spec.definitions import CompiledOp, Param, Slot
 from opdb.spec.lang.nodes import is_enum
 from opdb.spec.tiling import Tiling
 
-#: Generation -> the version that its packages are tagged with by default, and the file of its functions.
+#: Generation -> the file of its functions; VERSIONS: the default version tag of its packages.
 GENERATIONS = {"1.17": "functions_1.17.c", "5.0.0": "functions_5.0.0.cpp", "1.21": "functions_1.21.cpp"}
 VERSIONS = {"1.17": "1.17.0", "5.0.0": "5.0.0", "1.21": "1.21.0"}
-#: Tensors of Cloud AI have these types (aic_node.h); unsigned indices have the bits of signed ones.
+#: The types of tensors in Cloud AI (aic_node.h); unsigned indices have the bits of signed ones.
 TYPES = {
     "f32": "DTFloat32", "f16": "DTFloat16", "bf16": "DTBFloat16", "sq8": "DTQInt8", "i8": "DTQInt8", "uq8": "DTQUInt8",
     "sq16": "DTQInt16", "i16": "DTQInt16", "sq32": "DTQInt32", "i32": "DTIInt32", "u32": "DTIInt32", "i64": "DTIInt64",
     "bool8": "DTBool",
 }  # fmt: skip
-MAX_DIMS = 5  # of a tensor whose rank the spec leaves open: what Qualcomm's generator writes
+MAX_DIMS = 5  # of a tensor whose rank the spec leaves open, as in Qualcomm's generator
 LIST = 64  # values of a list parameter whose length the spec leaves open
-SCRATCH = 2**20  # bytes of scratch of an op that needs any, unless the user says
-PAGE = 2048  # what buffers of the card are aligned to
+SCRATCH = 2**20  # default bytes of scratch of an op that needs any
+PAGE = 2048  # the alignment of buffers on the card
 
 ROOM = "src/packages/cloud_ai/"
 GENERATED_HEADERS = ("backends.h", "dtypes.h", "kernels.h", "ops.h")
@@ -51,7 +51,7 @@ INCLUDES = ("-Iinclude", "-Isrc/kernels", f"-I{ROOM.rstrip('/')}")
 LDFLAGS = ("-shared", "-s", "-Wl,--build-id=none", "-Wl,--gc-sections", "-Wl,-z,defs", "-lm")
 CFLAGS = (*c_sources.CFLAGS, "-ffunction-sections", "-fdata-sections")
 CXXFLAGS = ("-std=c++11", *(f for f in CFLAGS if f != "-std=c11"))
-#: Of the card: no memory that grows, and its stack.
+#: Limits of the card: no variable-length arrays, and its stack.
 CARD_STACK = 12288
 CARD_FLAGS = ("-Wvla", f"-Wframe-larger-than={CARD_STACK}", "-DOPDB_SMALL_STACK")
 COMPILER_ARGS = ("-std=c11", "-O3", "-ffp-contract=off", "-DOPDB_SMALL_STACK")
@@ -59,7 +59,7 @@ COMPILER_ARGS = ("-std=c11", "-O3", "-ffp-contract=off", "-DOPDB_SMALL_STACK")
 
 @dataclass(frozen=True)
 class Counts:
-    """How many tensors a package is made for where the spec leaves it open, by op; and what is left out, as OP.NAME."""
+    """The numbers of tensors, by op, that the spec leaves open; and the omitted inputs and parameters, as OP.NAME."""
 
     inputs: Mapping[str, int] = field(default_factory=dict)
     outputs: Mapping[str, int] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Choice:
-    """What a user says of a package."""
+    """A user's choices for a package."""
 
     api: str
     name: str = "opdb"
@@ -79,7 +79,7 @@ class Choice:
 
 
 def interpreter_library(name: str) -> str:
-    """Where the kernels for the host are, below the folder."""
+    """The path of the library of kernels for the host, below the folder."""
     return f"libs/lib{name}_interpreter.so"
 
 
@@ -88,19 +88,19 @@ def functions_library(op: str) -> str:
 
 
 def card_library(op: str) -> str:
-    """Where the host's build of the kernel for the card is, which only tests use."""
+    """The path of the host's build of the kernel for the card, which only tests use."""
     return f"libs/card/lib{snake(op)}_aic.so"
 
 
 def source(op: str, what: str) -> str:
-    """Where a file of an op is; e.g. Softmax/src/softmax_aic.c."""
+    """The path of a file of an op; e.g. Softmax/src/softmax_aic.c."""
     return f"{op}/src/{snake(op)}_{what}"
 
 
 def folder(
     catalog: Catalog, ops: Sequence[str], choice: Choice, kernels: Sequence[Path] = ()
 ) -> dict[str, str]:
-    """All files of a package with ``ops``: text by path.  Raises OpdbError for an op that does not fit."""
+    """All files of a package with ``ops``: path -> text.  Raises OpdbError for an op that does not fit."""
     if choice.api not in GENERATIONS:
         raise OpdbError(
             f"{choice.api!r} is not a version of Cloud AI's interface; opdb knows {', '.join(GENERATIONS)}"
@@ -132,7 +132,7 @@ def folder(
 
 
 def _check_names(counts: Counts, ops: Sequence[CompiledOp]) -> None:
-    """Raises OpdbError for counts of ops, and names, that the package does not have."""
+    """Raises OpdbError if counts refer to ops, inputs, or parameters that the package does not have."""
     if other := sorted({*counts.inputs, *counts.outputs} - {op.name for op in ops}):
         raise OpdbError(f"{', '.join(other)}: not in the package, so that tensors cannot be counted")
     known = {
@@ -147,7 +147,7 @@ def _check_names(counts: Counts, ops: Sequence[CompiledOp]) -> None:
 
 
 def unfit(op: CompiledOp) -> str:
-    """Why an op cannot be one of Cloud AI; "" where it can."""
+    """The reason why an op cannot be a custom op of Cloud AI; "" if it can."""
     if why := ort.unnamed(op):
         return why
     if not rows(op):
@@ -158,7 +158,7 @@ def unfit(op: CompiledOp) -> str:
 def rows(op: CompiledOp) -> list[dict[str, str]]:
     """The data type of each slot, for each type of the kernel that Cloud AI has.
 
-    Of two that it does not tell apart, e.g. i8 and sq8, the quantized one.
+    If Cloud AI does not distinguish two types, e.g. i8 and sq8, the quantized one is used.
     """
     kernel = op.definition.kernel
     dtypes = sorted(kernel.dtypes if kernel else (), key=lambda d: not BY_SHORT[d].quantized)
@@ -172,9 +172,9 @@ def rows(op: CompiledOp) -> list[dict[str, str]]:
 
 
 def tiling_of(op: CompiledOp) -> Tiling | None:
-    """How the output can be divided: as the spec says, and any way for a kernel that computes element by element.
+    """The output's tiling: the one in the spec, or any tiling for a kernel that computes element by element.
 
-    Where a dimension of 1 is stretched, an input cannot be cut with the output; the functions see that in the shapes.
+    An input with a broadcast dimension of 1 cannot be cut with the output; the functions see that in the shapes.
     """
     kernel = op.definition.kernel
     if kernel is None or kernel.tiling is not None or kernel.each is None or len(op.outputs) != 1:
@@ -183,7 +183,7 @@ def tiling_of(op: CompiledOp) -> Tiling | None:
 
 
 def view(op: CompiledOp, choice: Choice) -> dict[str, Any]:
-    """What the templates are given of an op."""
+    """The variables of an op's templates."""
     counts = choice.counts
     inputs = _tensors(op, op.inputs, counts.inputs.get(op.name), counts.without)
     outputs = _tensors(op, op.outputs, counts.outputs.get(op.name), frozenset())
@@ -210,7 +210,7 @@ def view(op: CompiledOp, choice: Choice) -> dict[str, Any]:
 def _tensors(
     op: CompiledOp, slots: Sequence[Slot], count: int | None, without: frozenset[str]
 ) -> list[dict[str, Any]]:
-    """The tensors that a configuration lists: name and greatest rank of each."""
+    """The tensors that a configuration lists: name and maximum rank of each."""
     given = [s for s in slots if f"{op.name}.{s.name}" not in without]
     for s in slots:
         if s not in given and (not s.optional or any(other in given for other in slots[slots.index(s) :])):
@@ -254,7 +254,7 @@ def _values(p: Param) -> int:
 
 
 def _node_bytes(tensors: int, params: int, values: int, divided: bool) -> int:
-    """Of the node that threads share (opdb_aic_shared); 64-bit pointers need the most."""
+    """The bytes of the node that threads share (opdb_aic_shared), with 64-bit pointers, which need the most."""
     piece = 128 + tensors * 160
     size = 512 + tensors * 208 + (params + 1) * 96 + values * 16 + (4 if divided else 1) * piece
     return -(-size // PAGE) * PAGE
@@ -270,7 +270,7 @@ def _own(names: Sequence[str]) -> dict[str, str]:
 
 
 def _of_generation(api: str) -> dict[str, str]:
-    """The functions, the differences, and the stand-ins for headers of a generation."""
+    """A generation's functions, its header of differences, and its stand-in headers."""
     found = _own([GENERATIONS[api]])
     root = c_sources.plugin_folder("cloud_ai") / "stand_in"
     header = root.parent / "api" / f"{api}.h"
@@ -280,7 +280,7 @@ def _of_generation(api: str) -> dict[str, str]:
 
 
 def _for_card(op: CompiledOp, texts: Mapping[str, str], kernels: Mapping[str, str]) -> str:
-    """The kernel for the card, in one file."""
+    """The kernel for the card, as a single file."""
     main = source(op.name, "aic.c")
     text = render(
         "aic_aic.c.j2",

@@ -1,7 +1,7 @@
-"""Several C files as one that includes nothing of ours: for compilers that are given one file.
+"""Joins several C files into one that includes none of ours, for compilers that take a single file.
 
-Names that files share by chance are changed in one of them, and functions that other files of the same program may have
-get a name of their own.
+Local names that clash are renamed in one of the files, and global functions get a prefix, since other files of the
+program may define the same ones.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Joined:
     taken: set[str] = field(default_factory=set)
 
     def of(self, path: str) -> str:
-        """The text of a file with what it includes; what was there before is left out."""
+        """The text of a file with its includes inlined; headers that are already in are left out."""
         self.seen.add(path)
         text = _HEADER.sub("", self.texts[path])
         body = _INCLUDE.sub(self._included, text)
@@ -63,10 +63,10 @@ class _Joined:
 def joined(
     texts: Mapping[str, str], paths: Sequence[str], folders: Sequence[str], kept: frozenset[str], prefix: str
 ) -> str:
-    """The files ``paths`` in this order, as one.
+    """Joins the files ``paths``, in this order.
 
-    ``texts``: all files, by path.  ``folders``: where an included file may be, each ending in /.  ``kept``: headers
-    that are included by the result.  ``prefix``: what the names of functions begin with in the result.
+    ``texts``: all files, by path.  ``folders``: searched for included files, each ending in /.  ``kept``: headers
+    that the result still includes.  ``prefix``: starts the names of global functions in the result.
     """
     found = _Joined(texts, folders, kept)
     body = "".join(found.of(path) for path in paths if path not in found.seen)
@@ -76,7 +76,7 @@ def joined(
 
 
 def locals_of(text: str) -> set[str]:
-    """What a C file calls its own at file scope: functions, constants, types, macros."""
+    """The names that a C file defines for itself at file scope: functions, constants, types, macros."""
     found = {m[1] for pattern in _LOCAL for m in pattern.finditer(text)}
     for match in _ENUM.finditer(text):
         found |= set(

@@ -1,4 +1,4 @@
-"""aic skeleton; ``aic check`` is aic_check.  ``package aic`` makes packages from specs."""
+"""aic skeleton; ``aic check`` is in ``check``.  ``package aic`` makes packages from specs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def add_to(app: typer.Typer) -> None:
 
 @aic_app.callback()
 def _group() -> None:
-    """A group stays one where it has one command."""
+    """Keeps ``aic`` a group even with a single command."""
 
 
 @aic_app.command()

@@ -82,7 +82,7 @@ def _dims(name: str, text: str) -> tuple[int, ...]:
 
 
 def _values(text: str) -> tuple[float | str, ...]:
-    """Numbers where all are; else the text."""
+    """Numbers if all parts are numbers or booleans; else the text."""
     words = {"true": 1.0, "false": 0.0}
     try:
         return tuple(words[w.lower()] if w.lower() in words else float(w) for w in text.split(","))

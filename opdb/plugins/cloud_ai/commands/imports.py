@@ -13,7 +13,7 @@ from opdb.cli.options import Db, Json, Specs
 
 
 def add_to(app: typer.Typer) -> None:
-    """The command stands in the group ``import``, to which importing this module adds it."""
+    """Nothing to do: importing this module adds the command to the group ``import``."""
 
 
 @import_app.command("cloud-ai")

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def add_to(app: typer.Typer) -> None:
-    """The command stands in the group ``package``, to which importing this module adds it."""
+    """Nothing to do: importing this module adds the command to the group ``package``."""
 
 
 @dataclass(frozen=True)
 class SlotOptions:
-    """Which inputs, outputs and parameters an op has, where its spec leaves that open."""
+    """The inputs, outputs, and parameters of an op where its spec leaves them open."""
 
     inputs: Annotated[
         list[str] | None,
@@ -41,7 +41,7 @@ class SlotOptions:
     ] = None
 
     def counts(self) -> Counts:
-        """Raises OpdbError for another form than OP=N."""
+        """Raises OpdbError for anything other than OP=N."""
         from opdb.plugins.cloud_ai.codegen.aic import Counts
 
         inputs, outputs = _numbers(self.inputs, "--inputs"), _numbers(self.outputs, "--outputs")
@@ -109,7 +109,7 @@ def aic(
 
 
 def _numbers(given: list[str] | None, option: str) -> dict[str, int]:
-    """OP=N by op.  Raises OpdbError for what is not that."""
+    """The number by op, from OP=N.  Raises OpdbError for any other form."""
     found = {}
     for text in given or ():
         op, _, number = text.partition("=")

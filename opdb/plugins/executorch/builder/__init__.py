@@ -1,1 +1,1 @@
-"""ExecuTorch's builder interface (NodeVisitor) answered by opdb's lowering: a node, its form, its wrappers."""
+"""Implements ExecuTorch's builder interface (NodeVisitor) with opdb's lowering: a node, its form, its wrappers."""

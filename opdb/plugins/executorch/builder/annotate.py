@@ -1,8 +1,8 @@
 """Annotations for ExecuTorch's quantizer, from the ``quant`` sections of the specs.
 
-Where a node is one QNN op, the form of its builder says which argument is which slot, and the op's rules
+If a node is one QNN op, the form of its builder says which argument is which slot, and the op's rules
 (opdb.core.quant_rules) say how the slot gets its encoding.  A node that becomes several ops with results in between
-is not annotated: what is in between has no range; it is computed in fp16.
+is not annotated: the intermediates have no range, so it is computed in fp16.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from opdb.runtime.tensors import Rejection, TensorRef
 
 
 class _AsQuantized(Tensors):
-    """Those of a graph that is to be quantized: what is of floating point has an encoding, as forms will see it."""
+    """The tensors of a graph before quantization: floating-point ones get an encoding, as forms will see them later."""
 
     def ref(self, key: Key, node: torch.fx.Node | None = None) -> TensorRef:
         found = super().ref(key, node)
         return replace(found, quant=_SOME) if found.dtype in ("f32", "f16") else found
 
 
-#: Which one is not known before calibration.
+#: A placeholder: the encoding is unknown before calibration.
 _SOME = Quant("SCALE_OFFSET", (1.0,), (0,))
 
 
 def annotate(node: torch.fx.Node, config: QuantizationConfig) -> None:
-    """Sets the annotation of ``node``, if it is an op whose operands' encodings the specs determine."""
+    """Sets the annotation of ``node`` if it is one op whose operands' encodings the specs determine."""
     if _is_annotated([node]):
         return
     tensors = _AsQuantized.of_graph(node.graph)
@@ -60,7 +60,7 @@ def annotate(node: torch.fx.Node, config: QuantizationConfig) -> None:
 
 
 def _one_op(view: View) -> LoweredOp | None:
-    """The op that computes the node, in the first form that can be built; layout ops may surround it."""
+    """The op that computes the node, in the first form that builds; layout ops may surround it."""
     for form in forms(view.target):
         try:
             lowered = form.build(view)
@@ -72,7 +72,7 @@ def _one_op(view: View) -> LoweredOp | None:
 
 
 class _Specs:
-    """Quantization specs of the operands of one node.  ``output``: None where there are several results."""
+    """Quantization specs of the operands of one node.  ``output``: the spec of its result, or None."""
 
     def __init__(
         self, node: torch.fx.Node, op: LoweredOp, tensors: Tensors, config: QuantizationConfig
@@ -82,7 +82,7 @@ class _Specs:
         self.output: Any = None
         self.rules: QuantRules = RULES[op.op]
         self.values = {p.name: p.value for p in op.params}
-        self.first: torch.fx.Node | None = None  # of those that share an encoding
+        self.first: torch.fx.Node | None = None  # the first one that shares an encoding
         slots = op.slots or ("",) * (len(op.inputs) + len(op.outputs))
         for slot, ref in zip(slots, (*op.inputs, *op.outputs), strict=False):
             source = None if ref is None else tensors.node(ref)
@@ -115,7 +115,7 @@ class _Specs:
 
 
 def _fixed(rule: SlotRule, activation: QuantizationSpec) -> QuantizationSpec:
-    """The encoding of a range that the op determines; e.g. 0 to 1."""
+    """The encoding for a range that the op determines; e.g. 0 to 1."""
     assert rule.range is not None
     info = torch.iinfo(activation.dtype)
     low = info.min if activation.quant_min is None else activation.quant_min

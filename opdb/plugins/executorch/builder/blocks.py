@@ -1,7 +1,7 @@
-"""Weights in blocks and of 4 bits: which ExecuTorch's quantizer is asked for, and the scales that QNN can hold.
+"""Blockwise 4-bit weights: which ones ExecuTorch's quantizer gets to quantize, and the scales that QNN can store.
 
-QNN's BLOCKWISE_EXPANSION has a scale per slice times an integer of 4 bits per block; ExecuTorch rounds
-torchao's scales to these when it builds the graph (``make_qnn_per_block_config``).
+QNN's BLOCKWISE_EXPANSION has a scale per slice times a 4-bit integer per block; ExecuTorch rounds
+torchao's scales to that form when it builds the graph (``make_qnn_per_block_config``).
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import executorch.backends.qualcomm.python.PyQnnManagerAdaptor as PyQnn
 import torch
 from executorch.backends.qualcomm.utils import constants as key
 
-#: In the config of a weight: the scales of its blocks, which its elements are still to be multiplied with.
+#: Config key of a weight: the scales of its blocks, by which its elements are still to be multiplied.
 SPREAD = "opdb_spread"
 #: Elements of a block along a weight's input channels, largest first; each divides the channels.
 SIZES = (64, 32, 16)
-STEPS = 16  # what the integers of blocks reach
+STEPS = 16  # the largest integer of a block
 
 
 def sizes(module: Any) -> dict[str, tuple[int, ...]]:
-    """Node -> the size of its weight's blocks along each dimension, of 1x1 convolutions.
+    """Node -> block size along each dimension of its weight, for 1x1 convolutions.
 
     Other weights keep a scale per channel (``errata``).
     """
@@ -38,27 +38,27 @@ def sizes(module: Any) -> dict[str, tuple[int, ...]]:
 
 
 def errata(target: str, shape: Sequence[int]) -> tuple[str, ...]:
-    """The errata that HTP shows for an ATen operator with a weight of ``shape`` in blocks."""
+    """The errata of HTP for an ATen operator with a blockwise weight of ``shape``."""
     if target == "aten.linear.default":
         return ("HTP-0357",)
     return ("HTP-0006",) if math.prod(shape[2:]) > 1 else ()
 
 
 def stepped(scales: torch.Tensor, axis: int, channels: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The scale of each slice [channels], and the integers of its blocks [channels, blocks], 1 to 16."""
+    """The scale of each slice [channels], and the integers of its blocks [channels, blocks], from 1 to 16."""
     rows = scales.movedim(axis, 0).reshape(channels, -1)
     largest = rows.amax(1) / STEPS
     return largest, (rows / largest[:, None]).round().clamp(1, STEPS)
 
 
 def by_channel(config: dict[str, Any], scales: torch.Tensor) -> tuple[Any, dict[str, Any]]:
-    """The encoding and config of QNN for a weight in blocks as one of 8 bits with a scale per channel; see ``spread``."""
+    """Turns QNN's encoding and config of a blockwise weight into 8 bits with a scale per channel; see ``spread``."""
     encoding, per_channel = in_8_bits(config, config[key.QCOM_BLOCK_SCALE_OFFSET])
     return encoding, per_channel | {SPREAD: scales}
 
 
 def in_8_bits(config: dict[str, Any], scales: Any) -> tuple[Any, dict[str, Any]]:
-    """The encoding and config of QNN for 8 bits with ``scales`` along the axis of ``config``."""
+    """QNN's encoding and config for 8 bits with ``scales`` along the axis of ``config``."""
     return PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_AXIS_SCALE_OFFSET, {
         key.QCOM_DTYPE: torch.int8,
         key.QCOM_QUANT_MIN: -128,
@@ -69,13 +69,13 @@ def in_8_bits(config: dict[str, Any], scales: Any) -> tuple[Any, dict[str, Any]]
 
 
 def narrow_volume(encoding: Any, value: Any) -> bool:
-    """Whether a weight of fewer than 8 bits is the filter of a Conv3d, which HTP-0010 is about."""
+    """True if a weight of fewer than 8 bits is the filter of a Conv3d, which is erratum HTP-0010."""
     narrow = PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_BW_AXIS_SCALE_OFFSET
     return bool(encoding == narrow) and value.dim() == 5
 
 
 def spread(weight: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
-    """A weight of 4 bits, each element times the integer of its block: what the blocks hold, -128 to 112."""
+    """Multiplies each element of a 4-bit weight by the integer of its block; the result is int8, -128 to 112."""
     sizes = [n // blocks for n, blocks in zip(weight.shape, scales.shape, strict=True)]
     axis = channel_axis(sizes)
     turned = scales.movedim(axis, 0)
@@ -86,7 +86,7 @@ def spread(weight: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
 
 
 def round_scales(module: Any) -> None:
-    """Gives the quantized weights of ``module`` scales that QNN can hold, so that it computes what QNN will."""
+    """Rounds the scales of ``module``'s quantized weights to ones that QNN can store, so that it computes what QNN will."""
     for node in module.graph.nodes:
         if str(node.target).startswith("torchao.dequantize_affine"):
             block_size, scales = node.args[1], _attribute(module, node.args[2])
@@ -98,7 +98,7 @@ def round_scales(module: Any) -> None:
 
 
 def channel_axis(block_size: Any) -> int:
-    """The dimension that has a scale for each of its elements."""
+    """The dimension with block size 1: each of its elements has its own scale."""
     return next(i for i, size in enumerate(block_size) if size == 1)
 
 

@@ -1,4 +1,4 @@
-"""Two builders of one node, and the differences of what they hand to QNN."""
+"""Runs two builders on one node and compares what they hand to QNN."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from opdb.core.op_config import Quant
 from opdb.plugins.executorch.builder.op_records import Op, Param, Tensor, listed, recording
 from opdb.runtime.forms import Rejected
 
-#: By how much floats that a builder computes may differ: a few roundings of float32.
+#: The relative difference allowed between floats that builders compute: a few roundings of float32.
 ROUNDING = 1e-6
 LEFT_OUT = "left out"
 
 
 @dataclass(frozen=True)
 class Side:
-    """What one builder makes of a node.  ``refusal``: why it makes nothing; ``raised``: by an exception."""
+    """The result of one builder for a node.  ``refusal``: the reason if it makes nothing; ``raised``: it was an exception."""
 
     ops: tuple[Op, ...]
     refusal: str = ""
@@ -42,11 +42,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Difference:
-    """Two lowerings of one edge node and what differs; empty ``lines``: they are equal."""
+    """Two lowerings of one edge node and their differences; empty ``lines``: they are equal."""
 
     node: str
     edge: str  # the operator's name in the edge graph; e.g. aten.view_copy.default
-    target: str  # that of the spec; e.g. aten.view.default
+    target: str  # the spec's name; e.g. aten.view.default
     stock: Side
     own: Side
     lines: tuple[Line, ...]
@@ -55,7 +55,7 @@ class Difference:
 def compare(
     node: str, edge: str, target: str, stock: Callable[[], Any], own: Callable[[], Any]
 ) -> Difference:
-    """Runs both builders on records, opdb's first: it changes nothing.  It may return a Rejected."""
+    """Runs both builders on records, opdb's first since it changes nothing.  opdb's may return a Rejected."""
     with recording():
         ours, theirs = _side(own), _side(stock)
     return Difference(node, edge, target, theirs, ours, tuple(differences(theirs, ours)))
@@ -64,7 +64,7 @@ def compare(
 def _side(build: Callable[[], Any]) -> Side:
     try:
         made = build()
-    except Exception as e:  # whatever a builder raises
+    except Exception as e:  # anything that a builder raises
         lines = str(e).strip().splitlines()
         return Side((), f"{type(e).__name__}: {lines[0] if lines else ''}".rstrip(": "), raised=True)
     if isinstance(made, Rejected):
@@ -73,9 +73,9 @@ def _side(build: Callable[[], Any]) -> Side:
 
 
 def differences(stock: Side, own: Side) -> list[Line]:
-    """What differs between two lowerings of one node."""
+    """Compares two lowerings of one node."""
     if stock.refusal and own.refusal and not stock.raised:
-        return []  # the node falls back to the CPU by both; an exception would end ExecuTorch's export
+        return []  # both leave the node to the CPU; an exception would end ExecuTorch's export
     kinds = [tuple(op.kind for op in side.ops) for side in (stock, own)]
     if stock.refusal or own.refusal or kinds[0] != kinds[1]:
         theirs, ours = (side.refusal or ", ".join(op.kind for op in side.ops) for side in (stock, own))
@@ -100,7 +100,7 @@ def differences(stock: Side, own: Side) -> list[Line]:
 
 
 def _of_tensors(place: str, a: Tensor, b: Tensor, origin: tuple[str | None, str | None]) -> list[Line]:
-    """``origin``: the op of the lowering that makes each; None for what comes from elsewhere."""
+    """``origin``: the op of the lowering that makes each tensor; None if it comes from elsewhere."""
     found = []
     for name in ("kind", "dtype", "shape", "quant"):
         left, right = getattr(a, name), getattr(b, name)
@@ -120,7 +120,7 @@ def _of_tensors(place: str, a: Tensor, b: Tensor, origin: tuple[str | None, str 
 
 
 def _named(tensor: Tensor, origin: str | None) -> str:
-    """The name of a program's tensor (ex: aten_relu_default@0); of one between two ops, where it is made."""
+    """The name of a program's tensor (e.g. aten_relu_default@0), or the origin of a tensor between two ops."""
     return tensor.name if "@" in tensor.name or origin is None else f"result {origin}"
 
 

@@ -1,7 +1,7 @@
-"""Which form an operator gets in the program at work, and the builders that ask.
+"""Chooses the form of an operator for the current program's target, and registers the builders.
 
 ``Decider`` calls ``lower`` with the target of the program's compiler specs; ``builders`` puts opdb's builder classes into
-ExecuTorch's registry of them (``node_visitor_manager``).
+ExecuTorch's registry of builders (``node_visitor_manager``).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from opdb.runtime.forms import Lowered, NodeView, Reason, Rejected
 
 
 class Decider:
-    """``lower`` with the target of the program at work: a given one, or that of its compiler specs.
+    """Calls ``lower`` with the current program's target: a given one, or the one in its compiler specs.
 
-    ``asked``: the execution and the policy for errata of targets that compiler specs name.
+    ``asked``: the execution and errata policy for targets from compiler specs.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class Decider:
         return self._lower(view, self._target())
 
     def extra(self, view: NodeView, lowered: Lowered) -> Mapping[str, Extra | None]:
-        """What avoiding the errata costs that ``lowered`` avoids or may show (opdb.judge.errata.report.Met)."""
+        """The extra cost of avoiding the errata that ``lowered`` avoids or may show (opdb.judge.errata.report.Met)."""
         return extras(lowered, lambda target: self._lower(view, target), self._target())
 
     def avoids(self, erratum: str) -> bool:
-        """Whether the program's target has an erratum that is to be avoided; so it is for what is no opdb target."""
+        """True if the program's target has the erratum and wants it avoided; always True if the target is not a Target."""
         target = self._target()
         return not isinstance(target, Target) or active(erratum, target)
 
@@ -56,7 +56,7 @@ class Decider:
 
 
 def target_of(compiler_specs: Any, asked: Target) -> Target:
-    """The target that ExecuTorch's compiler specs name, with the execution and the policy of ``asked``."""
+    """The target that ExecuTorch's compiler specs name, with the execution and errata policy of ``asked``."""
     from executorch.backends.qualcomm.partition.utils import generate_qnn_executorch_option
     from executorch.backends.qualcomm.serialization.qc_schema_serialize import flatbuffer_to_option
 
@@ -64,7 +64,7 @@ def target_of(compiler_specs: Any, asked: Target) -> Target:
     backend = options.backend_options.backend_type.name.removeprefix("k").removesuffix("Backend").upper()
     soc = options.soc_info.soc_model.name
     target = replace(asked, backend=backend, soc=None if soc.startswith("UNKNOWN") else soc, sdk=_sdk())
-    target.context()  # an SoC that the catalogue does not know is said before anything is built
+    target.context()  # raises now for an SoC that is not in the catalog
     return target
 
 
@@ -84,9 +84,9 @@ def builders(
     reject: Callable[[str, tuple[Reason, ...]], None],
     compared: Callable[[Any], None] | None = None,
 ) -> tuple[Callable[[], None], Mapping[str, Any]]:
-    """opdb's builder for every edge name in ``names``; also ExecuTorch's own, by edge name.
+    """Registers opdb's builder for every edge name in ``names``; returns the undo function and ExecuTorch's builders by edge name.
 
-    ``compared``: if given, those classes go on building, and it is told the differences.
+    ``compared``: if given, ExecuTorch's builders go on building, and the differences are passed to it.
     """
     from executorch.backends.qualcomm.builders import node_visitor_manager
 

@@ -1,8 +1,8 @@
-"""Layout arithmetic: where ExecuTorch has already permuted tensors, and what is then left to do.
+"""Layout arithmetic: which tensors ExecuTorch has already permuted, and which transforms remain.
 
 ExecuTorch's LayoutTransform pass moves regions of the graph to channels-last.  A node inside carries an
 *order* (``meta["axis_order"]``; e.g. (0, 2, 3, 1)): its dynamic tensors of that rank are stored as
-``permute(tensor, order)``, while its arguments still speak of PyTorch's dimensions.  This module knows
+``permute(tensor, order)``, while its arguments still use PyTorch's dimensions.  This module imports
 neither torch nor executorch.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from opdb.runtime.tensors import Rejection, Transform
 
 #: Operators f with ``permute(f(x, ...), order) == f(permute(x, order), ...)`` once the arguments named
-#: ``dim`` or ``dims`` are renumbered (ATen's definitions), for tensors of one rank or of one element.
+#: ``dim`` or ``dims`` are renumbered (ATen's definitions), for tensors of equal rank or with one element.
 _ELEMENTWISE = """
     abs acos asin atan ceil celu clamp clamp_max clamp_min cos elu erf exp floor frac gelu hardshrink hardsigmoid
     hardswish hardtanh leaky_relu log log_sigmoid logical_not logit mish neg reciprocal relu relu6 round rsqrt
@@ -28,37 +28,37 @@ _ALONG_DIMS = """
 ELEMENTWISE = frozenset(_ELEMENTWISE.split())
 COMMUTING = ELEMENTWISE | frozenset(_ALONG_DIMS.split())
 DIMS = ("dim", "dims")
-#: Operators that PyTorch makes into one that ExecuTorch lays out itself (convolution, max_pool2d_with_indices,
-#: native_group_norm, _softmax).  Kept whole they would stand between two Transposes.
+#: Operators that PyTorch decomposes into one that ExecuTorch lays out itself (convolution, max_pool2d_with_indices,
+#: native_group_norm, _softmax).  If kept whole, they would stand between two Transposes.
 _LAID_OUT = """
     conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d group_norm log_softmax max_pool2d softmax
 """
 LAID_OUT_AS_ANOTHER = frozenset(_LAID_OUT.split())
-#: PyTorch makes a Pad and a convolution of these where a filter is even; kept whole they are laid out as convolution is.
+#: PyTorch turns these into a Pad and a convolution if a filter is even; kept whole, they are laid out like convolution.
 LAID_OUT = frozenset({"aten.conv2d.padding", "aten.conv3d.padding"})
 
 
 def commutes(target: str) -> bool:
-    """``target``: e.g. aten.softmax.int."""
+    """True for operators in COMMUTING.  ``target``: e.g. aten.softmax.int."""
     namespace, _, rest = target.partition(".")
     return namespace == "aten" and rest.partition(".")[0] in COMMUTING
 
 
 def laid_out_as_another(target: str) -> bool:
-    """e.g. aten.conv2d.default, which becomes aten.convolution.default."""
+    """True for operators in LAID_OUT_AS_ANOTHER, e.g. aten.conv2d.default, which becomes aten.convolution.default."""
     namespace, _, rest = target.partition(".")
     name, _, overload = rest.partition(".")
     return namespace == "aten" and name in LAID_OUT_AS_ANOTHER and overload != "padding"
 
 
 def elementwise(target: str) -> bool:
-    """Whether each element of the result comes from the elements at its place; e.g. aten.add.Tensor."""
+    """True if each element of the result comes from the elements at the same place; e.g. aten.add.Tensor."""
     namespace, _, rest = target.partition(".")
     return namespace == "aten" and rest.partition(".")[0] in ELEMENTWISE
 
 
 def renumber(dims: int | Sequence[int], order: Sequence[int]) -> int | list[int]:
-    """PyTorch dimensions (negative ones from the end) as dimensions of the permuted tensor."""
+    """Maps PyTorch dimensions (negative ones count from the end) to dimensions of the permuted tensor."""
     rank = len(order)
     if isinstance(dims, int):
         if not -rank <= dims < rank:
@@ -72,7 +72,7 @@ def inverse(perm: Sequence[int]) -> tuple[int, ...]:
 
 
 def stored(shape: Sequence[int], order: Sequence[int] | None) -> tuple[int, ...]:
-    """The shape that is stored for a dynamic tensor of PyTorch shape ``shape``."""
+    """The stored shape of a dynamic tensor of PyTorch shape ``shape``."""
     if order is None or len(shape) <= 1:
         return tuple(shape)
     if len(shape) != len(order):
@@ -87,7 +87,7 @@ def remaining(
 ) -> tuple[Transform, ...]:
     """The steps from the stored tensor to the operand: first back to PyTorch's order, then ``transforms``.
 
-    ``rank``: of the tensor before its transforms.  What cancels is gone: for a convolution nothing remains.
+    ``rank``: before the transforms.  Steps that cancel are dropped: for a convolution nothing remains.
     """
     start = [] if order is None or rank <= 1 else [Transform("permute", inverse(order))]
     out: list[Transform] = []

@@ -1,7 +1,7 @@
-"""What builders hand to QNN, as plain data.
+"""Records what builders hand to QNN, as plain data.
 
-The classes of ExecuTorch's binding answer few questions about themselves, and data and parameters cannot be read
-back.  While ``recording`` lasts they are replaced by the records below; nothing reaches a library.
+The classes of ExecuTorch's binding expose little, and their data and parameters cannot be read back.  During
+``recording`` they are replaced by the records below; nothing reaches a library.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Value = bool | int | float | str | tuple[Any, ...]
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """In the place of TensorWrapper, with its constructor.  ``data`` is only meant where ``has_data`` is true."""
+    """Replaces TensorWrapper, with the same constructor.  ``data`` is only set if ``has_data`` is true."""
 
     name: str
     tensor_type: Any
@@ -41,12 +41,12 @@ class Tensor:
 
     @property
     def kind(self) -> str:
-        """e.g. NATIVE, STATIC, APP_WRITE."""
+        """Returns e.g. NATIVE, STATIC, APP_WRITE."""
         return word(self.tensor_type)
 
     @property
     def dtype(self) -> str:
-        """e.g. FLOAT_32."""
+        """Returns e.g. FLOAT_32."""
         return word(self.data_type)
 
     @property
@@ -55,7 +55,7 @@ class Tensor:
 
     @property
     def quant(self) -> Any:
-        """What QNN gets of the encoding: a Quant, or ExecuTorch's words and numbers where rules know none; None without."""
+        """The encoding: a Quant, or ExecuTorch's words and numbers if rules have no counterpart; None without one."""
         if not self.encoding:
             return None if word(self.encoding_type) == "UNDEFINED" else word(self.encoding_type)
         try:
@@ -65,14 +65,14 @@ class Tensor:
 
     @property
     def data(self) -> Any:
-        """The values as the library reads them, or None: of no static tensor, or not known yet."""
+        """The values as the library reads them, or None if the tensor is not static or its data is unknown."""
         if not self.has_data:
             return None
         stored = np.ascontiguousarray(self.given).tobytes()
         return np.frombuffer(stored, BY_SHORT[_short(self.data_type)].numpy)[: math.prod(self.shape)]
 
     def config(self) -> TensorConfig:
-        """As rules read it.  Raises Rejection for a data type or an encoding that they do not know."""
+        """The tensor as rules read it.  Raises Rejection for a data type or an encoding unknown to them."""
         short = _short(self.data_type)
         quant = quant_of(self.encoding_type.name, dict(self.encoding)) if self.encoding else None
         values = self.given if self.has_data and INTEGER.fullmatch(short) else None
@@ -85,7 +85,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Param:
-    """``shape``: None for a scalar, whose value is no tuple."""
+    """``shape``: None for a scalar, whose value is not a tuple."""
 
     dtype: Any
     shape: tuple[int, ...] | None
@@ -94,7 +94,7 @@ class Param:
 
 @dataclass(eq=False)
 class Op:
-    """In the place of PyQnnOpWrapper."""
+    """Replaces PyQnnOpWrapper."""
 
     name: str
     package: str
@@ -122,7 +122,7 @@ class Op:
         return self
 
     def config(self) -> OpConfig:
-        """As rules read it.  Raises Rejection as ``Tensor.config`` does."""
+        """The op as rules read it.  Raises Rejection as ``Tensor.config`` does."""
         params = tuple(ParamConfig(n, _short(p.dtype), p.value, p.shape) for n, p in self.params.items())
         inputs, outputs = ([t.config() for t in group] for group in (self.inputs, self.outputs))
         return OpConfig(self.kind, tuple(inputs), params, tuple(outputs), self.package)
@@ -130,7 +130,7 @@ class Op:
 
 @contextlib.contextmanager
 def recording() -> Iterator[None]:
-    """Builders that run meanwhile make ``Op`` and ``Tensor``."""
+    """Makes builders create ``Op`` and ``Tensor`` inside the context."""
     kept = PyQnn.PyQnnOpWrapper, PyQnn.TensorWrapper, PyQnn.PyQnnTensorWrapper
     PyQnn.PyQnnOpWrapper, PyQnn.TensorWrapper, PyQnn.PyQnnTensorWrapper = Op, Tensor, lambda tensor: tensor
     try:
@@ -140,7 +140,7 @@ def recording() -> Iterator[None]:
 
 
 def word(enum: Any) -> str:
-    """e.g. QNN_DATATYPE_FLOAT_32 -> FLOAT_32."""
+    """Removes the prefix of an enum's name, e.g. QNN_DATATYPE_FLOAT_32 -> FLOAT_32."""
     name = str(enum.name)
     for prefix in ("QNN_DATATYPE_", "QNN_TENSOR_TYPE_", "QNN_QUANTIZATION_ENCODING_"):
         name = name.removeprefix(prefix)
@@ -148,7 +148,7 @@ def word(enum: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Arrays as tuples, numbers as Python's, enums as their words."""
+    """Converts arrays to tuples, numbers to Python's, and other values to strings."""
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
@@ -166,5 +166,5 @@ def _short(dtype: Any) -> str:
 
 
 def listed(made: Any) -> list[Op]:
-    """What a builder returns: one op, several, or None."""
+    """A builder's result as a list: one op, several, or none."""
     return [] if made is None else list(made) if isinstance(made, list) else [made]

@@ -1,4 +1,4 @@
-"""Operators of PyTorch and of ExecuTorch's edge dialect by the names that specs have."""
+"""Operators of PyTorch and of ExecuTorch's edge dialect by their names in specs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 from opdb.core.errors import OpdbError
 
-#: What the edge dialect has in the place of an ATen operator, besides copying forms of views.
+#: The edge dialect's replacements of ATen operators, other than copying forms of views.
 EDGE_FORMS = {"aten._to_copy.default": "dim_order_ops._to_dim_order_copy.default"}
 
 
 def edge_names(name: str) -> tuple[str, ...]:
-    """The operator itself, and what the edge dialect has in its place; e.g. the copying form of a view."""
+    """The operator itself, and its replacements in the edge dialect; e.g. the copying form of a view."""
     import torch
 
     overload(name)
@@ -24,7 +24,7 @@ def edge_names(name: str) -> tuple[str, ...]:
 
 
 def overload(name: str) -> Any:
-    """PyTorch's operator of this name.  Raises OpdbError for a name that it does not have."""
+    """PyTorch's operator of this name.  Raises OpdbError for an unknown name."""
     import torch
 
     namespace, _, rest = name.partition(".")
@@ -38,7 +38,7 @@ def overload(name: str) -> Any:
 
 
 def edge_operators(targets: Iterable[str]) -> list[Any]:
-    """The edge dialect's operators of these ATen targets and of their copying forms."""
+    """The edge dialect's operators for these ATen targets, including their copying forms."""
     from executorch.exir.dialects._ops import ops as exir_ops
 
     found = []

@@ -1,6 +1,6 @@
-"""What stays outside of QNN's graphs although a builder takes it; nodes are torch.fx's.
+"""Reasons to leave torch.fx nodes outside of QNN's graphs although a builder accepts them.
 
-The reasons are those of a whole program: no node alone has them.
+They concern the program as a whole, not a single node.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS, QCOM_
 
 from opdb.runtime.forms import Reason
 
-#: Why a group is not delegated that ``reads_inputs`` says no of.
+#: The reason for groups that fail ``reads_inputs``.
 CONSTANT_GRAPH = Reason(
     "partition", "inputs", "the nodes read constants alone, and QNN saves no graph without inputs"
 )
-#: Why a node that ``dequantizes`` a constant stays with its readers, where none of them is delegated (HTP-0355).
+#: The reason for a node that ``dequantizes`` a constant if none of its readers is delegated (HTP-0355).
 DEQUANTIZED_CONSTANT = Reason("stock", "static", "HTP does not finalize Dequantize of a constant")
 
-#: Why a constant is not delegated that ``read_outside`` says yes of: the runtime would take the next result for it.
+#: The reason for constants that are ``read_outside``: the runtime would return the next result instead.
 CONSTANT_RESULT = Reason(
     "partition", "outputs", "a constant that is read outside of its graph, where no op would write it"
 )
 
-#: Why a node with ``endless_scale`` is not delegated (HTP-0356).
+#: The reason for nodes with ``endless_scale`` (HTP-0356).
 ENDLESS_SCALE = Reason(
     "stock",
     "scale",
@@ -35,24 +35,24 @@ ENDLESS_SCALE = Reason(
 
 
 def reads_inputs(nodes: Collection[Any], constants: Collection[str]) -> bool:
-    """Whether a group of nodes reads anything but ``constants``, names of placeholders."""
+    """True if a group of nodes reads anything other than ``constants``, which are names of placeholders."""
     own = set(nodes)
     return any(s not in own and s.name not in constants for n in nodes for s in n.all_input_nodes)
 
 
 def read_outside(node: Any, graph: Callable[[Any], bool]) -> bool:
-    """Whether a node that ExecuTorch makes a static tensor is read by any that ``graph`` says no of; e.g. the output."""
+    """True if ExecuTorch makes a node a static tensor and a reader is outside of the graph (``graph`` is False); e.g. the output."""
     return node.target in constant_operator and not all(map(graph, node.users))
 
 
 def dequantizes(node: Any, constants: Collection[str]) -> bool:
-    """Whether a node gives the numbers of one of ``constants`` that is stored with an encoding."""
+    """True if a node dequantizes one of ``constants``."""
     name = getattr(node.target, "__name__", "")
     return name.startswith("quantized_decomposed.dequantize_per") and node.args[0].name in constants
 
 
 def endless_scale(node: Any) -> bool:
-    """Whether a call reads or gives what is quantized with a scale that is infinite or no number."""
+    """True if a call reads or returns a tensor whose quantization scale is infinite or NaN."""
     if node.op != "call_function":
         return False
     encodings = (n.meta.get(QCOM_QUANT_ATTRS, {}) for n in (node, *node.all_input_nodes))

@@ -1,7 +1,7 @@
-"""Whether an operator can stay whole: what its builder will say, asked before PyTorch decomposes it.
+"""Decides before PyTorch decomposes an operator whether it can stay whole, by asking its builder in advance.
 
-At that moment a quantized module still has quantize and dequantize nodes around its operators; ExecuTorch
-folds them into encodings later.  A node is judged here with the encodings that it will have then.
+At that point a quantized module still has quantize and dequantize nodes around its operators; ExecuTorch
+folds them into encodings later.  Here, a node is judged with the encodings that it will have then.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class PreservedOps:
         lower: Callable[[NodeView], Lowered | Rejected],
         avoids: Callable[[str], bool],
     ) -> None:
-        """``avoids``: whether an erratum, by its id, is to be avoided."""
+        """``avoids``: True for the id of an erratum to avoid."""
         self._lower = lower
         self._tensors = Tensors.of_program(exported, avoids)
         self._answers: dict[torch.fx.Node, bool | None] = {}
 
     def accepts(self, node: torch.fx.Node) -> bool | None:
-        """Whether a form of ``node`` is accepted; None where its encodings are not known before."""
+        """True if a form of ``node`` is accepted; None if its encodings are not known in advance."""
         if node not in self._answers:
             self._answers[node] = self._ask(node)
         return self._answers[node]
@@ -52,7 +52,7 @@ class PreservedOps:
             lowered = self._lower(View(self._tensors, node))
         except Unknown:
             return None
-        except Exception:  # a fault in a builder: it will be said when the node is built
+        except Exception:  # a fault in a builder: it is reported when the node is built
             return False
         if not isinstance(lowered, Lowered):
             return False
@@ -73,11 +73,11 @@ class View(TorchNode):
         return self.program.ref(self.program.origin(node), node)
 
     def in_8_bits(self) -> None:
-        """None: ``Tensors`` says which weights are read in 8 bits."""
+        """Does nothing: ``Tensors`` knows which weights are read in 8 bits."""
 
 
 class Tensors:
-    """What a TorchNode asks of a program, with encodings."""
+    """The part of a program that a TorchNode uses, with encodings."""
 
     def __init__(
         self,
@@ -86,9 +86,9 @@ class Tensors:
         data: Mapping[str, torch.Tensor],
         avoids: Callable[[str], bool] = lambda erratum: True,
     ) -> None:
-        """``constants``: node -> name of what is known before running; ``data``: its value, by that name.
+        """``constants``: node -> name of a value known before running; ``data``: the value by that name.
 
-        ``avoids``: whether an erratum, by its id, is to be avoided.
+        ``avoids``: True for the id of an erratum to avoid.
         """
         self._avoids = avoids
         self.values: dict[Key, torch.Tensor] = {}
@@ -106,12 +106,12 @@ class Tensors:
 
     @classmethod
     def of_graph(cls, graph: torch.fx.Graph) -> Tensors:
-        """Of a graph whose parameters are attributes of its module."""
+        """The tensors of a graph whose parameters are attributes of its module."""
         attributes = {n.name: str(n.target) for n in graph.nodes if n.op == "get_attr"}
         return cls(graph, attributes, {})
 
     def node(self, ref: TensorRef) -> torch.fx.Node | None:
-        """The node that a tensor comes from; None for one that the builder makes."""
+        """The node that a tensor comes from; None for a tensor that the builder makes."""
         return self._nodes[ref.key[0]] if isinstance(ref.key, tuple) else None
 
     def origin(self, node: torch.fx.Node) -> Key:
@@ -145,12 +145,12 @@ class Tensors:
         return TensorRef(shape, dtype, static, key, quant=quant, base_shape=shape, values=values)
 
     def _stored(self, source: torch.fx.Node) -> Any:
-        """Of a constant, as an array; None where its data is not here."""
+        """A constant as an array; None if its data is not available."""
         found = self._data.get(self._constants[source.name])
         return None if found is None else found.detach().numpy()
 
     def _encoding(self, node: torch.fx.Node, key: Key) -> Encoded | None:
-        """Of what a dequantize node reads, or of what the quantize node after a result writes."""
+        """The encoding that a dequantize node reads, or that the quantize node after a result writes."""
         if _is(node, "dequantize"):
             return self._from(node)
         readers: list[torch.fx.Node] = list(node.users)
@@ -170,7 +170,7 @@ class Tensors:
         return stored_type(given)[0], held
 
     def _blocks(self, given: Mapping[str, Any], shape: Sequence[int]) -> Quant:
-        """Of torchao's scales for each block those of QNN."""
+        """Converts torchao's scales of each block to QNN's."""
         axis = channel_axis(given["block_size"])
         largest, steps = stepped(self._tensor(given["scale"]), axis, shape[axis])
         integers = tuple(int(s) for s in steps.flatten().tolist())
@@ -190,5 +190,5 @@ class Tensors:
 
 
 def _is(node: torch.fx.Node, kind: str) -> bool:
-    """``kind``: quantize or dequantize."""
+    """True for the ``kind`` quantize or dequantize."""
     return str(node.target).startswith((f"quantized_decomposed.{kind}_", f"torchao.{kind}_affine"))

@@ -1,4 +1,4 @@
-"""From lowered ops to the wrappers of ExecuTorch's Qualcomm backend."""
+"""Turns lowered ops into the wrappers of ExecuTorch's Qualcomm backend."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from opdb.runtime.forms import Lowered, LoweredOp, layout_ops
 from opdb.runtime.tensors import Rejection, TensorRef, Transform
 
 PACKAGE = "qti.aisw"
-#: Ops that give a tensor another number of dimensions and nothing else.
+#: Ops that only change the number of dimensions.
 RESHAPING = ("Reshape", "ExpandDims", "Squeeze")
-#: Edge operators that become these.
+#: Edge operators that become such ops.
 RESHAPED = ("aten.view_copy.", "aten.unsqueeze_copy.", "aten.squeeze_copy.")
 
 
 class Sink:
-    """Realises the ops of one node.  Tensors are shared through ExecuTorch's ``nodes_to_wrappers``."""
+    """Realizes the ops of one node.  Tensors are shared through ExecuTorch's ``nodes_to_wrappers``."""
 
     def __init__(
         self,
@@ -51,13 +51,13 @@ class Sink:
         self.visitor = visitor
         self.view = view
         self.wrappers = wrappers
-        self.avoids = avoids  # whether an erratum, by its id, is to be avoided
+        self.avoids = avoids  # True for the id of an erratum to avoid
         self.ops: list[Any] = []
-        self.numbers = count(1)  # of constants and intermediates that are named here
+        self.numbers = count(1)  # for constants and intermediates named here
         self.static = StaticTensors(visitor, view, wrappers, self.numbers)
 
     def realise(self, lowered: Lowered) -> list[Any]:
-        """PyQnnOpWrappers in order of execution."""
+        """The PyQnnOpWrappers in order of execution."""
         produced = {r.key for op in lowered.ops for r in op.outputs if r.key is not None}
         for index in range(len(self.view.values())):
             if self.view.result_used(index) and (self.view.name, index) not in produced:
@@ -75,9 +75,9 @@ class Sink:
         return self.ops
 
     def _read_rest(self, read: Collection[str]) -> None:
-        """Ops for the graph's inputs that no op of the node reads; e.g. what aten.copy writes over.
+        """Adds ops for the graph's inputs that no op of the node reads; e.g. the destination of aten.copy.
 
-        QNN's graph has no input that no op reads, and the runtime would hand it the wrong tensors in order.
+        QNN's graph drops inputs that no op reads, so the runtime, which passes them in order, would pass the wrong tensors.
         """
         program = self.visitor.edge_program
         for value in self.view.node.all_input_nodes:
@@ -137,7 +137,7 @@ class Sink:
     # -- tensors ---------------------------------------------------------------------------------
 
     def operand(self, ref: TensorRef, into: Sequence[int] | None = None) -> Any:
-        """The wrapper of an op's input, after its transforms.  ``into``: the shape that the op gives it."""
+        """The wrapper of an op's input, after its transforms.  ``into``: the shape that the op turns it into."""
         if ref.static:
             return self._constant(ref)
         if ref.local is not None:
@@ -151,14 +151,14 @@ class Sink:
         return self._transformed(self._stored_tensor(ref), ref, steps)
 
     def _just_quantized(self, ref: TensorRef) -> bool:
-        """Whether a tensor comes from the caller, who has floating point, with nothing but Reshapes after a Quantize."""
+        """True if a tensor comes from the caller or a Quantize with only Reshapes in between; the caller's is floating point."""
         source = self.view.source(ref)
         while (name := getattr(source.target, "__name__", "")).startswith(RESHAPED):
             source = source.args[0]
         return is_graph_input(source, self.visitor.edge_program) or "quantize_per_tensor" in name
 
     def _apart(self, ref: TensorRef, into: Sequence[int]) -> tuple[LoweredOp, ...]:
-        """A Transpose or Tile that changes nothing, where a Quantize and a Reshape from or to five dimensions meet (HTP-0353)."""
+        """A Transpose or Tile without effect between a Quantize and a Reshape from or to five dimensions (HTP-0353); else ()."""
         if not self.avoids("HTP-0353"):
             return ()
         shape = layout.stored(ref.base_shape, None if self.view.in_stored_order else self.view.order)
@@ -168,12 +168,12 @@ class Sink:
         return layout_ops(replace(ref, base_shape=shape, transforms=(permute if len(shape) == 5 else tile,)))
 
     def castable(self, tensor: Any) -> None:
-        """Raises Rejection for a tensor of int64 that the caller gives or gets and no Cast reads or writes (HTP-0001)."""
+        """Raises Rejection for an int64 tensor of the caller that Cast cannot read or write (HTP-0001)."""
         if tensor.dim() > 4 and self.avoids("HTP-0001"):
             raise Rejection("HTP-0001: HTP finalizes no Cast from or to INT_64 of more than four dimensions")
 
     def _stored_tensor(self, ref: TensorRef) -> Any:
-        """The wrapper of a tensor that another node or the caller wrote; int64 arrives as int32."""
+        """The wrapper of a tensor from another node or the caller; int64 is cast to int32."""
         wrapper, shape = self._given(ref)
         if not is_wide(wrapper):
             return wrapper
@@ -182,7 +182,7 @@ class Sink:
         return narrow
 
     def _given(self, ref: TensorRef) -> tuple[Any, tuple[int, ...]]:
-        """The wrapper of a tensor that another node or the caller wrote, and the tensor's shape."""
+        """The wrapper of a tensor from another node or the caller, and the tensor's shape."""
         source = self.view.source(ref)
         tensor = self.view.stored(source.meta["val"])
         if tensor.dtype == torch.int64 and not is_graph_input(source, self.visitor.edge_program):
@@ -193,7 +193,7 @@ class Sink:
         return wrapper, tuple(tensor.shape)
 
     def _cast_instead(self, name: str, given: TensorRef | None, result: TensorRef) -> bool:
-        """Emits a Cast instead of a Reshape if only int64 and int32 change; returns whether it did."""
+        """Emits a Cast instead of a Reshape if only int64 and int32 change; returns True if it did."""
         if given is None or given.static or None in (given.key, result.key):
             return False
         if given.shape != result.shape or any(self._from_stored(r).transforms for r in (given, result)):
@@ -206,7 +206,7 @@ class Sink:
         return True
 
     def output(self, ref: TensorRef) -> tuple[Any, TensorRef | None]:
-        """The wrapper that an op writes, and ``ref`` if ops must follow to store it as the result."""
+        """The wrapper that an op writes, and ``ref`` if ops must follow to store it as the result, else None."""
         if ref.local is not None:
             name = f"{ref.local}_raw" if ref.transforms else ref.local
             return self._intermediate(ref, name, ref.shape), ref if ref.transforms else None
@@ -217,12 +217,12 @@ class Sink:
         return self._result(ref), None
 
     def _widens(self, ref: TensorRef) -> bool:
-        """Whether the caller gets this result as int64, which QNN has to make of int32."""
+        """True if the caller gets this result as int64, which QNN must cast from int32."""
         index = self.view.index(ref)
         return self.view.values()[index].dtype == torch.int64 and self.view.leaves(index)
 
     def _result(self, ref: TensorRef) -> Any:
-        """The wrapper of a result: of several, one that the caller does not get is no output of the graph."""
+        """The wrapper of a result; one of several results that the caller does not get is not an output of the graph."""
         index = self.view.index(ref)
         node = self.view.node
         tensor = self.view.stored(self.view.values()[index])
@@ -234,12 +234,12 @@ class Sink:
             self.wrappers[node.name][index] = wrapper
             return wrapper
         with self.view.encoded(index):
-            if not tensor.dtype.is_floating_point:  # the encoding is of the numbers beside these
+            if not tensor.dtype.is_floating_point:  # the encoding belongs to the floating-point results
                 node.meta.pop(QCOM_QUANT_ATTRS, None)
             return self.visitor.define_tensor(node, node, tensor, NATIVE, self.wrappers, wrapper_idx=index)
 
     def _store(self, wrapper: Any, ref: TensorRef) -> None:
-        """Ops from what an op wrote to the result as it is stored, or to the intermediate in its own shape."""
+        """Emits the ops from what an op wrote to the result as stored, or to the intermediate in its own shape."""
         steps = layout_ops(self._from_stored(ref), inverse=True)
         if ref.local is not None:
             wrapper = self._transformed(wrapper, ref, steps[:-1])
@@ -254,7 +254,7 @@ class Sink:
         self._step(steps[-1], wrapper, self._result(ref))
 
     def _transformed(self, wrapper: Any, ref: TensorRef, steps: Sequence[LoweredOp]) -> Any:
-        """Emits the Transposes and Reshapes after one another; the wrapper that the last one writes."""
+        """Emits the Transposes and Reshapes in sequence; returns the wrapper that the last one writes."""
         for step in steps:
             result = self._intermediate(ref, f"step{next(self.numbers)}", step.outputs[0].shape)
             self._step(step, wrapper, result)
@@ -266,11 +266,11 @@ class Sink:
         self._wrap(f"{self.view.name}_{step.op}{len(self.ops)}", step.op, operands, step.params, [result])
 
     def _layout(self, ref: TensorRef) -> tuple[LoweredOp, ...]:
-        """The ops from the tensor as it is stored to ``ref``."""
+        """The ops from the stored tensor to ``ref``."""
         return layout_ops(self._from_stored(ref))
 
     def _from_stored(self, ref: TensorRef) -> TensorRef:
-        """``ref`` with what is left to do: its origin as stored, its transforms without what cancels."""
+        """``ref`` with only the remaining work: its origin as stored, its transforms without those that cancel."""
         order = None if self.view.in_stored_order or ref.local is not None else self.view.order
         transforms = layout.remaining(ref.transforms, order, len(ref.base_shape))
         return replace(ref, base_shape=layout.stored(ref.base_shape, order), transforms=transforms)

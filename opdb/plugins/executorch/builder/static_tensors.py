@@ -1,4 +1,4 @@
-"""Static tensors of one node as wrappers: data of the program, and values that a builder fills in."""
+"""Wrappers of one node's static tensors: data of the program, and values that a builder fills in."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from opdb.runtime.tensors import Rejection, TensorRef, Transform
 
 
 class StaticTensors:
-    """``numbers`` count what is named for the node; its other tensors take theirs from it, too."""
+    """``numbers`` numbers the tensors named for the node; shared with its other tensors."""
 
     def __init__(
         self,
@@ -54,14 +54,14 @@ class StaticTensors:
                 raise Rejection(f"{source.name} has an encoding per axis and cannot be reshaped")
             config[QCOM_AXIS] = ref.quant.axis
             pairs = config.get(QCOM_SCALE_OFFSET, ())
-            if len(pairs) not in (0, len(ref.quant.scale)):  # once for each group of a filter
+            if len(pairs) not in (0, len(ref.quant.scale)):  # repeated for each group of a filter
                 config[QCOM_SCALE_OFFSET] = np.resize(pairs, len(ref.quant.scale))
         if not self._has_data(ref):  # while partitioning
             held = (encoding, config) if ref.quant is not None else (UNDEFINED, {})
             return self._static(name, ref, None, *held)
         if config:
             tensor = self.visitor.get_quant_tensor_value(tensor, source.meta[QCOM_QUANT_ATTRS], config)
-        if ref.encoding == "SCALE_OFFSET":  # of a negated tensor it is another offset
+        if ref.encoding == "SCALE_OFFSET":  # a negated tensor has another offset
             config[QCOM_OFFSET] = ref.offset
         if ref.quant is None:  # integers that are read as floating point
             encoding, config = UNDEFINED, {}
@@ -76,20 +76,20 @@ class StaticTensors:
         return f"_{step.kind}{'x'.join(map(str, values))}"
 
     def _has_data(self, ref: TensorRef) -> bool:
-        """Whether a static tensor, and those that its transforms read, have data yet."""
+        """True if a static tensor, and those that its transforms read, already have data."""
         own = ref.made or not isinstance(self.view.constant(self.view.source(ref)), FakeTensor)
         read = (v for step in ref.transforms for v in step.values if isinstance(v, TensorRef))
         return own and all(self._has_data(v) for v in read)
 
     def _values(self, ref: TensorRef) -> np.ndarray[Any, Any]:
-        """The values of a static tensor that the transforms of another one read, before its own."""
+        """The values, before its own transforms, of a static tensor that another tensor's transforms read."""
         if ref.made:
             return made_values(ref)
         values: np.ndarray[Any, Any] = self.view.constant(self.view.source(ref)).detach().numpy()
         return values
 
     def _filled_in(self, ref: TensorRef) -> Any:
-        """A static tensor whose values the builder says."""
+        """A static tensor with values from the builder."""
         number = next(self.numbers)
         encoding: Any = UNDEFINED
         config: dict[str, Any] = {}
@@ -106,7 +106,7 @@ class StaticTensors:
             raise Rejection(f"a constant of places of the type {kind.qnn}")
         else:
             values = ref.data if ref.fill is None else (ref.fill,)
-            assert values is not None  # made, and no ramp
+            assert values is not None  # made, and not a ramp
             stored, scale, offset = encoded(ref.dtype, values)
             encoding, config = PER_TENSOR, {QCOM_SCALE: scale, QCOM_OFFSET: offset}
             array = np.array(stored, kind.numpy).reshape(() if ref.data is None else ref.base_shape)
@@ -114,7 +114,7 @@ class StaticTensors:
         return self._static(f"{self.view.name}_opdb_constant{number}", ref, array, encoding, config)
 
     def _static(self, name: str, ref: TensorRef, array: Any, encoding: Any, config: dict[str, Any]) -> Any:
-        """One wrapper per name; ``array`` None: a tensor whose data is not known yet."""
+        """One wrapper per name; ``array`` None: the data is not known yet."""
         if 0 not in self.wrappers[name]:
             data = (np.array([]), False) if array is None else (array, True)
             self.wrappers[name][0] = PyQnn.TensorWrapper(

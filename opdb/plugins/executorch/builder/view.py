@@ -1,8 +1,8 @@
-"""One node of ExecuTorch's edge graph as a ``NodeView``: what generated builders see of it.
+"""One node of ExecuTorch's edge graph as a ``NodeView`` for generated builders.
 
-A view is in PyTorch's order of dimensions, or, for a node that ExecuTorch has laid out and whose
-operator commutes with permutations (opdb.plugins.executorch.builder.layout), in the stored order with its ``dim``
-arguments renumbered; then the rules are checked on what the backend really gets.
+A view uses PyTorch's order of dimensions, except for a node that ExecuTorch has laid out and whose
+operator commutes with permutations (opdb.plugins.executorch.builder.layout): there it uses the stored order with
+renumbered ``dim`` arguments, so that the rules are checked on what the backend really gets.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from opdb.programs.torch.views import between_views, of_constants, read_in_ranks
 from opdb.runtime.tensors import Rejection, TensorRef, reshape, sized
 
 INT32 = torch.empty(0, dtype=torch.int32)
-#: ATen's names of arguments that hold indices.
+#: ATen's names of arguments with indices.
 INDICES = ("index", "indices")
 
 PER_TENSOR = PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_SCALE_OFFSET
@@ -52,15 +52,15 @@ PER_CHANNEL = PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_AXIS_SC
 
 @cache
 def _arguments(operator: Any) -> dict[str, tuple[int, str, bool, Any]]:
-    """Each argument of an operator: its position, its type as torch spells it, whether it has a default, the default."""
+    """Each argument of an operator: position, torch's spelling of its type, True if it has a default, the default."""
     arguments = operator._schema.arguments
     return {a.name: (i, str(a.type), a.has_default_value(), a.default_value) for i, a in enumerate(arguments)}
 
 
 class FxNodeView:
-    """``visitor`` lends the helpers of ExecuTorch's builder interface; ``target`` is the ATen name.
+    """``visitor`` provides the helpers of ExecuTorch's builder interface; ``target`` is the ATen name.
 
-    ``constants``: ``constant_names`` of the visitor's program, where many nodes are viewed.
+    ``constants``: ``constant_names`` of the visitor's program; pass it when viewing many nodes.
     """
 
     def __init__(
@@ -73,10 +73,10 @@ class FxNodeView:
         self.constants = constant_names(visitor.edge_program) if constants is None else constants
         self._sources: dict[tuple[str, int], torch.fx.Node] = {}
         self._encodings: dict[Quant, tuple[Any, dict[str, Any]]] = {}
-        self._indices: set[torch.fx.Node] = set()  # constants that are read as indices
+        self._indices: set[torch.fx.Node] = set()  # constants used as indices
         order = node.meta.get(QCOM_AXIS_ORDER)
         identity = order is None or list(order) == list(range(len(order)))
-        #: the order in which this node's dynamic tensors are stored, or None for PyTorch's
+        #: the storage order of this node's dynamic tensors, or None for PyTorch's
         self.order: tuple[int, ...] | None = None if identity else tuple(order)
         #: True: shapes and ``dim`` arguments are in the stored order
         self.in_stored_order = self.order is not None and self._commutes()
@@ -123,7 +123,7 @@ class FxNodeView:
         return shown(self.node)
 
     def constant_source(self, t: TensorRef) -> TensorRef | None:
-        """ExecuTorch gives constants of a sum its rank, by views (ExpandBroadcastTensorShape)."""
+        """ExecuTorch expands constants in a sum to its rank with views (ExpandBroadcastTensorShape); looks through them."""
         if t.static or t.key is None:
             return t if t.static else None
         base = seen(self.source(t))
@@ -137,15 +137,15 @@ class FxNodeView:
     # -- what the sink asks -----------------------------------------------------------------------
 
     def leaves(self, index: int) -> bool:
-        """Whether the graph returns this result."""
+        """True if the graph returns this result."""
         if not isinstance(self.node.meta["val"], (tuple, list)):
             return bool(is_graph_output(self.node))
         return any(is_graph_output(u) for u in self.node.users if u.args[1:2] == (index,))
 
     def constant(self, source: torch.fx.Node) -> Any:
-        """The tensor of a parameter, buffer or constant; what indexes comes as int32.
+        """The tensor of a parameter, buffer, or constant; indices come as int32.
 
-        ExecuTorch gives constants of int64 a float type (I64toI32), as if all took part in arithmetic.
+        ExecuTorch converts int64 constants to a float type (I64toI32), as if all were used in arithmetic.
         """
         tensor = get_parameter(source, self._visitor.edge_program)
         return tensor.to(torch.int32) if source in self._indices or tensor.dtype == torch.int64 else tensor
@@ -155,7 +155,7 @@ class FxNodeView:
         return self._sources[ref.key]  # type: ignore[index]
 
     def index(self, ref: TensorRef) -> int:
-        """Which result of its node a ref with a key is."""
+        """The number of a ref's result within its node; the ref has a key."""
         assert isinstance(ref.key, tuple)
         return int(ref.key[1])
 
@@ -165,12 +165,12 @@ class FxNodeView:
         return list(val) if isinstance(val, (tuple, list)) else [val]
 
     def stored(self, tensor: Any) -> Any:
-        """``tensor`` as this node's dynamic tensors are stored."""
+        """``tensor`` in the storage order of this node's dynamic tensors."""
         layout.stored(tensor.shape, self.order)  # rank check
         return tensor if self.order is None or tensor.dim() <= 1 else tensor.permute(self.order).contiguous()
 
     def encoding(self, quant: Quant) -> tuple[Any, dict[str, Any]]:
-        """ExecuTorch's encoding and config from which ``quant`` was read, or that say the same of an intermediate."""
+        """ExecuTorch's encoding and config that ``quant`` was read from, or equivalent ones for an intermediate."""
         if quant not in self._encodings and quant.encoding == "SCALE_OFFSET":
             return PER_TENSOR, {QCOM_SCALE: quant.scale[0], QCOM_OFFSET: quant.offset[0]}
         if quant not in self._encodings and quant.encoding == "AXIS_SCALE_OFFSET":
@@ -194,7 +194,7 @@ class FxNodeView:
         )
 
     def _argument(self, name: str, kind: str, value: Any) -> Any:
-        """``value`` as mappings read it.  ``kind``: torch's spelling; e.g. Optional[Tensor], List[int]."""
+        """``value`` in the form that mappings read.  ``kind``: torch's spelling; e.g. Optional[Tensor], List[int]."""
         if value is None:
             return None
         if "Tensor" in kind:
@@ -247,7 +247,7 @@ class FxNodeView:
         )
         shape = layout.stored(shape, order)
         encoding, config = self._encoding(source, index, value)
-        # QNN computes with int32; the sink puts a Cast where int64 comes or goes
+        # QNN computes with int32; the sink adds a Cast where int64 enters or leaves
         typed = INT32 if indices or value.dtype == torch.int64 else value
         try:
             dtype = lookup(self._visitor.get_data_type(typed, config).name)
@@ -258,7 +258,7 @@ class FxNodeView:
         key = (str(source.name), index)
         self._sources[key] = source
         quant = quant_of(encoding.name, config) if config else None
-        if quant is not None and quant.axis is not None:  # ExecuTorch's config speaks of QNN's layout already
+        if quant is not None and quant.axis is not None:  # ExecuTorch's config already uses QNN's layout
             axis = self._axis(source) % len(shape)
             quant = replace(quant, axis=axis if order is None else order.index(axis))
         if quant is not None:
@@ -267,7 +267,7 @@ class FxNodeView:
         return TensorRef(shape, dtype.short, static, key, quant=quant, base_shape=shape, values=values)
 
     def _stored_values(self, source: torch.fx.Node) -> Any:
-        """The numbers of a constant as it is stored, as an array; None while partitioning."""
+        """A constant's stored numbers as an array; None while partitioning."""
         tensor = self.constant(source).detach()
         if isinstance(tensor, FakeTensor):
             return None
@@ -278,15 +278,15 @@ class FxNodeView:
         return tensor.contiguous().numpy()
 
     def _axis(self, source: torch.fx.Node) -> int:
-        """The dimension of a constant, in PyTorch's layout, that its encoding goes along."""
+        """The axis of a constant's encoding, in PyTorch's layout."""
         axis = source.meta[QCOM_QUANT_ATTRS].get(QCOM_AXIS)
         if axis is not None:
             return int(axis)
-        # In blocks ExecuTorch observes the channels, which are second in the filter of a transposed convolution.
+        # For blockwise weights, ExecuTorch observes the channels, the second dimension of a transposed convolution's filter.
         return int(self.target == "aten.convolution.default" and bool(self.arg("transposed")))
 
     def _encoding(self, source: torch.fx.Node, index: int, value: Any) -> tuple[Any, dict[str, Any]]:
-        """ExecuTorch's encoding and config of a node's result; of several, those of numbers alone have it."""
+        """ExecuTorch's encoding and config of a node's result; if it has several, only the floating-point ones have an encoding."""
         if source is self.node and not value.dtype.is_floating_point:  # e.g. the indices of topk
             return PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_UNDEFINED, {}
         with self.encoded(index) if source is self.node else nullcontext():
@@ -295,7 +295,7 @@ class FxNodeView:
 
     @contextmanager
     def encoded(self, index: int) -> Iterator[None]:
-        """With this result's encoding as the node's: of several results each has its own, at what picks it."""
+        """Sets this result's encoding as the node's; each of several results has its own, in the meta of its getitem."""
         picks = [
             u
             for u in self.node.users
@@ -317,9 +317,9 @@ def _put(meta: dict[str, Any], encoding: dict[str, Any] | None) -> None:
 
 
 def constant_names(program: torch.export.ExportedProgram) -> frozenset[str]:
-    """The nodes that are known before the program runs: parameters, constants, and buffers that it leaves alone.
+    """The nodes whose values are known before the program runs: parameters, constants, and buffers that it does not change.
 
-    They are placeholders, or attributes of the module, which passes of ExecuTorch 1.5 make.
+    They are placeholders, or get_attr nodes, which passes of ExecuTorch 1.5 create.
     """
     signature = program.graph_signature
     changed = set(signature.buffers_to_mutate.values())
@@ -336,7 +336,7 @@ def _number(name: str, value: Any) -> Any:
 
 
 def quant_of(encoding: str, config: dict[str, Any]) -> Quant:
-    """``Qnn_QuantizeParams_t`` from ExecuTorch's config; its offsets have QNN's sign already."""
+    """Builds ``Qnn_QuantizeParams_t`` from ExecuTorch's config, whose offsets already have QNN's sign."""
     name = encoding.removeprefix("QNN_QUANTIZATION_ENCODING_")
     bits = config.get(QCOM_BITWIDTH)
     if name in ("SCALE_OFFSET", "BW_SCALE_OFFSET"):

@@ -1,8 +1,8 @@
-"""opdb's builders as ExecuTorch's Qualcomm backend calls them.
+"""opdb's builders in the form that ExecuTorch's Qualcomm backend calls.
 
-``OpdbVisitor`` stands in the place of ExecuTorch's hand-written builders (NodeVisitor).  It runs twice
+``OpdbVisitor`` replaces ExecuTorch's hand-written builders (NodeVisitor).  It runs twice
 for each node: while ExecuTorch partitions (a rejection sends the node to the CPU, with its reasons) and
-while it builds the graph of a partition (a rejection would leave a hole: OpdbError).
+while it builds the graph of a partition (a rejection would leave a hole, so it raises OpdbError).
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from opdb.runtime.tensors import Rejection
 
 
 class Lower(Protocol):
-    """The ops for a node, or why there are none; and what the errata cost that they avoid or may show.
+    """The ops for a node, or the reasons why there are none; and the cost of the errata that they avoid or may show.
 
-    ``avoids``: whether an erratum, by its id, is to be avoided.
+    ``avoids``: True for the id of an erratum to avoid.
     """
 
     def __call__(self, view: NodeView) -> Lowered | Rejected: ...
@@ -50,9 +50,9 @@ class OpdbVisitor(NodeVisitor):  # type: ignore[misc]  # untyped base
     """A builder for every target in ``names``; ``register`` makes one subclass per registration.
 
     Class attributes set there: ``lower`` (see ``Lower``); ``names``, edge name ->
-    ATen name of the spec; ``stock``, edge name -> the class replaced; ``accept`` and ``reject``, which
-    are told the outcome; ``compared``: if not None, the classes in ``stock`` build, and it is told what
-    opdb's would have built.
+    ATen name of the spec; ``stock``, edge name -> the class replaced; ``accept`` and ``reject``, called with
+    the outcome; ``compared``: if not None, the classes in ``stock`` build, and it is called with the difference
+    to what opdb would have built.
     """
 
     lower: Lower
@@ -63,16 +63,16 @@ class OpdbVisitor(NodeVisitor):  # type: ignore[misc]  # untyped base
     compared: Callable[[Difference], None] | None
 
     def define_node(self, node: torch.fx.Node, nodes_to_wrappers: dict[str, dict[int, Any]]) -> Any:
-        """The op wrappers of ``node``, or None (with reasons recorded) when it cannot be lowered."""
+        """The op wrappers of ``node``, or None (with reasons recorded) if it cannot be lowered."""
         edge = node.target.__name__
-        if QCOM_INSERTED_PERMUTE in node.meta:  # ExecuTorch's own: its shape is not in its meta
+        if QCOM_INSERTED_PERMUTE in node.meta:  # ExecuTorch's own: its meta lacks its shape
             return self._stock(edge).define_node(node, nodes_to_wrappers)
         if type(self).compared is not None and edge in self.stock:
             return self._compared(node, nodes_to_wrappers)
         return self._defined(node, nodes_to_wrappers)
 
     def difference(self, node: torch.fx.Node) -> Difference | None:
-        """What ExecuTorch's builder makes of ``node`` and what opdb's does; None where ExecuTorch has none."""
+        """Compares the results of ExecuTorch's builder and opdb's for ``node``; None if ExecuTorch has none."""
         edge = node.target.__name__
         if edge not in self.stock or QCOM_INSERTED_PERMUTE in node.meta:
             return None
@@ -84,7 +84,7 @@ class OpdbVisitor(NodeVisitor):  # type: ignore[misc]  # untyped base
             )  # fmt: skip
 
     def _compared(self, node: torch.fx.Node, nodes_to_wrappers: dict[str, dict[int, Any]]) -> Any:
-        """What ExecuTorch's builder makes; the difference to opdb's is noted while partitioning."""
+        """The result of ExecuTorch's builder; the difference to opdb's is recorded while partitioning."""
         difference = None if self._building() else self.difference(node)
         if difference is not None:
             type(self).compared(difference)  # type: ignore[misc]  # given: see define_node
@@ -110,7 +110,7 @@ class OpdbVisitor(NodeVisitor):  # type: ignore[misc]  # untyped base
     def _made(
         self, node: torch.fx.Node, nodes_to_wrappers: dict[str, dict[int, Any]]
     ) -> tuple[list[Any] | Rejected, Lowered | None]:
-        """The op wrappers and the lowering taken, or why there are none."""
+        """The op wrappers and the chosen lowering, or the reasons why there are none."""
         name = self.names[node.target.__name__]
         try:
             view = FxNodeView(self, node, name, self.constants)
@@ -124,7 +124,7 @@ class OpdbVisitor(NodeVisitor):  # type: ignore[misc]  # untyped base
             return Rejected((Reason(name, "internal", f"{type(e).__name__}: {e}"),)), None
 
     def get_quant_encoding_conf(self, node: torch.fx.Node, target_node: torch.fx.Node) -> Any:
-        """ExecuTorch's; blocks and 4 bits with errata that are avoided become one scale per channel of 8 bits."""
+        """ExecuTorch's encoding; blockwise and 4-bit weights with errata to avoid become 8 bits with a scale per channel."""
         encoding, config = super().get_quant_encoding_conf(node, target_node)
         name = self.names.get(getattr(target_node.target, "__name__", ""), "")
         avoids = type(self).lower.avoids
@@ -137,7 +137,7 @@ class OpdbVisitor(NodeVisitor):  # type: ignore[misc]  # untyped base
     def get_quant_tensor_value(
         self, tensor: torch.Tensor, quant_attrs: dict[str, Any], quant_configs: dict[str, Any]
     ) -> torch.Tensor:
-        """ExecuTorch's integers of a constant; see ``get_quant_encoding_conf``."""
+        """ExecuTorch's integers of a constant, multiplied out if ``get_quant_encoding_conf`` turned blocks into 8 bits."""
         scales = quant_configs.pop(blocks.SPREAD, None)
         if scales is not None:
             return blocks.spread(tensor, scales)
@@ -146,17 +146,17 @@ class OpdbVisitor(NodeVisitor):  # type: ignore[misc]  # untyped base
 
     @cached_property
     def constants(self) -> frozenset[str]:
-        """A visitor lives as long as one partitioning, or the building of one graph."""
+        """The names of constants; cached, since a visitor only lives for one partitioning or one graph."""
         return constant_names(self.edge_program)
 
     def _building(self) -> bool:
-        """True in a partition's own graph: its nodes carry the tag that the partitioner gave them."""
+        """True in a partition's own graph: its nodes carry the partitioner's tag."""
         return any("delegation_tag" in n.meta for n in self.edge_program.graph_module.graph.nodes)
 
 
 @contextlib.contextmanager
 def _kept_meta(node: torch.fx.Node) -> Iterator[None]:
-    """ExecuTorch's builders change ``meta`` of nodes and their constants, some of them at each call."""
+    """Restores the meta of nodes and constants: ExecuTorch's builders change it, some of them at each call."""
     nodes = {node, *node.all_input_nodes, *(m for n in node.all_input_nodes for m in n.all_input_nodes)}
     kept = {n: {k: dict(v) if isinstance(v, dict) else v for k, v in n.meta.items()} for n in nodes}
     try:

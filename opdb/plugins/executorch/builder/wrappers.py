@@ -1,4 +1,4 @@
-"""PyQnnManagerAdaptor's types as opdb names them, and the wrappers of parameters and of inputs that are left out."""
+"""PyQnnManagerAdaptor's types by opdb's names, and the wrappers of parameters and of omitted inputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opdb.core.dtypes import BY_SHORT
 from opdb.core.op_config import ParamConfig
 from opdb.runtime.tensors import Rejection
 
-#: What PyQnnManagerAdaptor passes on; it drops 64-bit and string scalars with a log line.
+#: Scalars that PyQnnManagerAdaptor passes on; it drops 64-bit and string scalars with a log line.
 SCALARS = {"bool8": bool, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "i8": np.int8, "i16": np.int16,
            "i32": np.int32, "f32": np.float32}  # fmt: skip
 NATIVE = PyQnn.Qnn_TensorType_t.QNN_TENSOR_TYPE_NATIVE
@@ -26,12 +26,12 @@ UNDEFINED = PyQnn.Qnn_QuantizationEncoding_t.QNN_QUANTIZATION_ENCODING_UNDEFINED
 
 
 def is_wide(wrapper: Any) -> bool:
-    """True for a tensor of int64."""
+    """True for an int64 tensor."""
     return bool(PyQnn.PyQnnTensorWrapper(wrapper).GetDataType() == INT64)
 
 
 def dtype_of(short: str) -> Any:
-    """ExecuTorch's number of a data type.  Raises Rejection if it has none."""
+    """ExecuTorch's value of a data type.  Raises Rejection if it has none."""
     found = getattr(PyQnn.Qnn_DataType_t, BY_SHORT[short].macro, None)
     if found is None:
         raise Rejection(f"ExecuTorch has no tensors of type {BY_SHORT[short].qnn}")
@@ -39,12 +39,12 @@ def dtype_of(short: str) -> Any:
 
 
 def left_out(name: str) -> Any:
-    """The wrapper in the place of an optional input that is not given."""
+    """The wrapper for an omitted optional input."""
     return PyQnn.TensorWrapper(name, NULL, FLOAT32, UNDEFINED, {}, 1, [1], [], np.array([]), False)
 
 
 def add_param(wrapper: Any, p: ParamConfig) -> None:
-    """Gives an op's wrapper a parameter.  Raises Rejection for one that ExecuTorch cannot pass."""
+    """Adds a parameter to an op's wrapper.  Raises Rejection if ExecuTorch cannot pass it."""
     if p.shape is None:
         if p.dtype not in SCALARS:
             raise Rejection(f"ExecuTorch cannot pass the parameter {p.name} of type {BY_SHORT[p.dtype].qnn}")

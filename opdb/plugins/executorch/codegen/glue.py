@@ -1,7 +1,7 @@
-"""The C++ of an ExecuTorch kernel: an out variant's arguments -> the QNN op that a torch mapping makes of them.
+"""The C++ of an ExecuTorch kernel: converts an out variant's arguments to the QNN op of a torch mapping.
 
-Forms are what the specs say under ``torch``: those that are one QNN op on the target's own tensors, without a change of
-layout and without data made at compile time.  ``kernel`` raises NoForm with what each mapping of the target needs more.
+Forms come from the ``torch`` sections of specs: mappings to one QNN op on the target's own tensors, without a change of
+layout and without data made at compile time.  ``kernel`` raises NoForm with what else each mapping of the target needs.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from opdb.spec.lang.nodes import BOOL, ENCODING, FLOATS, INTS, ROWS, STR, TENSOR
 from opdb.spec.lang.printer import ATOM
 from opdb.spec.mapping import CompiledMapping, guarded, may_be_none, plain_type, results_read
 
-#: Functions of torch mappings -> what stands for them in C++.
+#: Functions of torch mappings -> their C++.
 TORCH_FUNCTIONS = {
     "is_float": "opdb::is_float", "is_real": "opdb::is_float", "is_whole": "opdb::is_whole",
     "power": "opdb::power", "root": "opdb::root", "to_float": "static_cast<double>",
 }  # fmt: skip
 MAKERS = {"full": None, "ones": "1.0", "zeros": "0.0"}
-#: Types of schema arguments (without "?") -> C++ of the argument, its local value, how one is made of the other.
+#: Types of schema arguments (without "?") -> C++ type of the argument, C++ type of its local value, the conversion.
 SIMPLE = {
     "int": ("int64_t", "int64_t", "{0}"), "SymInt": ("int64_t", "int64_t", "{0}"),
     "float": ("double", "double", "{0}"), "bool": ("bool", "bool", "{0}"),
@@ -37,29 +37,29 @@ SIMPLE = {
     "Scalar": ("const Scalar &", "double", "opdb::number({0})"),
     "ScalarType": ("ScalarType", "enum opdb_dtype", "opdb::dtype_of({0})"),
 }  # fmt: skip
-#: Arguments that no form reads: their C++ types only.
+#: Arguments that no form reads: only their C++ types.
 UNREAD = {"MemoryFormat": "executorch::aten::MemoryFormat", "Layout": "executorch::aten::Layout",
           "Device": "executorch::aten::Device", "float[]": "ArrayRef<double>", "bool[]": "ArrayRef<bool>"}  # fmt: skip
 ZERO = {"opdb_ints": "opdb_ints{0, nullptr}", "enum opdb_dtype": "OPDB_NO_DTYPE"}
 
 
 class NoForm(Exception):
-    """Why a mapping cannot be a kernel of ExecuTorch."""
+    """The reason why a mapping cannot be a kernel of ExecuTorch."""
 
 
 @dataclass(frozen=True)
 class OutVariant:
-    """An operator as a .pte names it."""
+    """An operator by its name in a .pte."""
 
     name: str  # e.g. aten::gelu.out
     schema: str  # e.g. aten::gelu.out(Tensor self, *, str approximate='none', Tensor(a!) out) -> Tensor(a!)
-    target: str  # the functional one; e.g. aten.gelu.default
+    target: str  # the functional variant; e.g. aten.gelu.default
     arguments: tuple[tuple[str, str], ...]  # name, type; without the outs
     outs: tuple[str, ...]
 
     @property
     def function(self) -> str:
-        """e.g. gelu_out; of another library than ATen with its name first: qnn_gelu_out."""
+        """The name of the function, e.g. gelu_out; with the library's name unless it is ATen: qnn_gelu_out."""
         library, _, rest = self.name.partition("::")
         return ("" if library == "aten" else f"{library}_") + rest.lower().replace(".", "_")
 
@@ -70,21 +70,21 @@ class OutVariant:
         )
 
     def parameters(self) -> list[str]:
-        """The C++ parameters, the context first."""
+        """The C++ parameters, starting with the context."""
         own = [f"{cpp_type(t)}{' ' * (not cpp_type(t).endswith('&'))}et_{n}" for n, t in self.arguments]
         return ["KernelRuntimeContext &context", *own, *(f"Tensor &et_{n}" for n in self.outs)]
 
 
 @dataclass(frozen=True)
 class KernelForm:
-    """One QNN op with its condition: statements of C++."""
+    """One QNN op with its condition, as C++ statements."""
 
     op: str
     guard: str | None  # expression
     why: str
     lists: tuple[str, ...]
     before: tuple[str, ...]  # statements of the guard
-    steps: tuple[str, ...]  # statements that give inputs and parameters
+    steps: tuple[str, ...]  # statements that set inputs and parameters
     outs: tuple[str, ...]
     reads: frozenset[str]  # arguments, and "result"
 
@@ -94,7 +94,7 @@ class KernelForm:
 
 
 def cpp_type(type_: str) -> str:
-    """The C++ type that ExecuTorch's generator gives an argument.  Raises NoForm."""
+    """The C++ type that ExecuTorch's generator uses for an argument.  Raises NoForm."""
     bare, optional = plain_type(type_)
     if bare == "Tensor":
         return "const std::optional<Tensor> &" if optional else "const Tensor &"
@@ -109,7 +109,7 @@ def cpp_type(type_: str) -> str:
 
 
 def declaration(name: str, type_: str) -> list[str]:
-    """Statements that make the local value of an argument, under the name that mappings give it."""
+    """Statements that define an argument's local value under its name in mappings."""
     bare, optional = plain_type(type_)
     own, given, et = local(name), f"et_{name}", c_string(name)
     if bare == "Tensor":
@@ -130,7 +130,7 @@ def declaration(name: str, type_: str) -> list[str]:
 
 
 class _Cpp(Block):
-    """C++ of expressions of torch mappings; ``like``: the tensor whose type made tensors have."""
+    """C++ of expressions in torch mappings; ``like``: the C++ expression for the type of created tensors."""
 
     like: str = "result->dtype"
 
@@ -188,7 +188,7 @@ class _Cpp(Block):
 
 
 def mapped(mapping: CompiledMapping, variant: OutVariant) -> KernelForm:
-    """The form that a torch mapping is.  Raises NoForm."""
+    """The form of a torch mapping.  Raises NoForm."""
     if len(mapping.op.inferences) < len(mapping.op.outputs):
         raise NoForm("shapes of results that its inputs do not settle")
     enums = {name: number for name, (_, number) in mapping.op.scope.enums.items()}
@@ -214,7 +214,7 @@ def mapped(mapping: CompiledMapping, variant: OutVariant) -> KernelForm:
 
 
 def _unquantized(node: Node) -> Node:
-    """A condition where no tensor has an encoding, as in ExecuTorch's runtime."""
+    """Simplifies a condition for ExecuTorch's runtime, where no tensor has an encoding."""
     if node.kind in ("and", "or"):
         parts = [_unquantized(a) for a in node.args]
         if any(p.kind == "const" and p.value == (node.kind == "or") for p in parts):
@@ -317,7 +317,7 @@ def _outs(mapping: CompiledMapping, variant: OutVariant) -> tuple[str, ...]:
 
 
 def direct(op: CompiledOp, variant: OutVariant) -> KernelForm:
-    """An op of QNN as itself (torch.ops.qnn.<op>).  Raises NoForm."""
+    """A QNN op as an operator of its own (torch.ops.qnn.<op>).  Raises NoForm."""
     known = dict(variant.arguments)
     if any(name.endswith("_shape") and name[:-6] in {s.name for s in op.outputs} for name in known):
         raise NoForm("shapes of results that its inputs do not settle")
@@ -340,15 +340,15 @@ def direct(op: CompiledOp, variant: OutVariant) -> KernelForm:
 
 def _enum(param: Param, own: str) -> list[str]:
     chosen = " : ".join(f"{own} == {c_string(n)} ? {v}" for n, v in param.definition.enum.items())
-    # A value of no name is one that no rule of the op allows: the op says which there are.
+    # INT32_MAX, for a name that the enum lacks, is a value that the op's rules refuse with a list of the allowed ones.
     return [f"call.param({c_string(param.name)}, OPDB_U32, static_cast<int64_t>({chosen} : INT32_MAX));"]
 
 
 def forms(
     variant: OutVariant, mappings: Sequence[CompiledMapping], own: CompiledOp | None = None
 ) -> tuple[KernelForm, ...]:
-    """What ``variant`` is as one QNN op, in the order in which it is tried: ops of one purpose first, those that are
-    chosen by a parameter after them, one of each condition.  Raises NoForm with what all of them need.
+    """The forms of ``variant`` as one QNN op, in the order to try: ops that a required enum parameter selects come last,
+    one form for each condition.  Raises NoForm with what each of them needs.
     """
     for _, type_ in variant.arguments:
         cpp_type(type_)

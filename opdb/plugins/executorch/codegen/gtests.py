@@ -1,7 +1,7 @@
-"""Tests of an ExecuTorch kernel library: op_<name>_test.cpp for gtest, and supported_features in ExecuTorch's form.
+"""Tests of an ExecuTorch kernel library: op_<name>_test.cpp for gtest, and supported_features in ExecuTorch's format.
 
-ExecuTorch says in supported_features.yaml what kernels may support, with defaults, and in supported_features_def.yaml
-what one library has otherwise.  Here the first is what the specs say of the C kernels, the second what a library
+In ExecuTorch, supported_features.yaml lists what kernels may support, with defaults, and supported_features_def.yaml
+overrides them for one library.  Here the first states the C kernels' support according to specs, the second what a library
 leaves out.  Both become a C++ header and its values, which the tests read.
 """
 
@@ -16,13 +16,13 @@ from opdb.codegen.environment import c_string, render
 from opdb.plugins.executorch.codegen.glue import OutVariant
 from opdb.spec.mapping import plain_type
 
-#: ExecuTorch's name of a data type (ScalarType) -> the short name of QNN's.
+#: ExecuTorch's name of a data type (ScalarType) -> QNN's short name.
 SCALAR_TYPES = {
     "Byte": "u8", "Char": "i8", "Short": "i16", "Int": "i32", "Long": "i64", "Half": "f16", "Float": "f32",
     "Double": "f64", "Bool": "bool8", "BFloat16": "bf16", "UInt16": "u16", "UInt32": "u32",
 }  # fmt: skip
 BY_SHORT_NAME = {short: name for name, short in SCALAR_TYPES.items()}
-#: What ExecuTorch's own supported_features.yaml says of all kernels; its tests of operators read these two.
+#: The features of all kernels in ExecuTorch's own supported_features.yaml that its operator tests read.
 GLOBAL = {
     "is_aten": (False, "True for kernels of ATen, which throw exceptions"),
     "output_resize": (False, "True if a tensor of static shape for a result is given another shape"),
@@ -31,7 +31,7 @@ GLOBAL = {
 
 @dataclass(frozen=True)
 class HeldTensor:
-    """A tensor of a test.  ``values``: row-major; numbers, or truth values."""
+    """A tensor of a test.  ``values``: row-major; numbers or booleans."""
 
     dtype: str  # short name
     shape: tuple[int, ...]
@@ -47,36 +47,36 @@ class DtypeValue:
 
 @dataclass(frozen=True)
 class KernelCall:
-    """One call of a kernel.  ``arguments``: HeldTensor, a list of them, numbers, lists of numbers, texts, None."""
+    """One call of a kernel.  ``arguments``: HeldTensor, a list of them, DtypeValue, numbers, lists of numbers, texts, None."""
 
-    dtype: str  # what it is a sample of
+    dtype: str  # the data type that it samples
     arguments: Mapping[str, Any]
     outs: tuple[HeldTensor, ...]
     bounds: tuple[tuple[float, float], ...]  # of each result: relative, absolute; 0, 0: equal
-    taken: bool  # whether the kernel computes it, by its spec; else it fails
-    held: bool = True  # whether the library has the data type; else it fails there
+    taken: bool  # True if the kernel computes it, by its spec; else it must fail
+    held: bool = True  # True if the library has the data type; else it must fail
 
 
 @dataclass(frozen=True)
 class KernelTests:
-    """The calls that test one kernel; those of one data type are all held or none is."""
+    """The calls that test one kernel; either all or none of one data type are held."""
 
     calls: tuple[KernelCall, ...]
 
     @property
     def features(self) -> dict[str, bool]:
-        """Data type -> whether a call in it is taken."""
+        """Data type -> True if a call with it is taken."""
         found = {d: [c.taken for c in self.calls if c.dtype == d] for d in BY_SHORT_NAME}
         return {d: any(taken) for d, taken in found.items() if taken}
 
     @property
     def left_out(self) -> list[str]:
-        """The data types that are taken and that the library does not have."""
+        """The data types that are taken but missing from the library."""
         return list(dict.fromkeys(c.dtype for c in self.calls if c.taken and not c.held))
 
 
 def features(tests: Mapping[OutVariant, KernelTests]) -> dict[str, str]:
-    """The two YAML files as C++, by path."""
+    """The two YAML files as C++ sources: path -> text."""
     overrides = [_full(f"op_{v.function}", feature(d)) for v, t in tests.items() for d in t.left_out]
     return {
         "test/supported_features.h": render("et_supported_features.h.j2", features=list(_features(tests))),
@@ -85,7 +85,7 @@ def features(tests: Mapping[OutVariant, KernelTests]) -> dict[str, str]:
 
 
 def feature(dtype: str) -> str:
-    """e.g. dtype_double."""
+    """The name of a data type's feature; e.g. dtype_double."""
     return f"dtype_{BY_SHORT_NAME[dtype].lower()}"
 
 
@@ -94,7 +94,7 @@ def _full(namespace: str, name: str) -> str:
 
 
 def _features(tests: Mapping[OutVariant, KernelTests]) -> Iterator[dict[str, Any]]:
-    """Namespace, name, default and docstring of each feature."""
+    """Namespace, name, full name, default, and docstring of each feature."""
     for name, (default, text) in GLOBAL.items():
         yield {"namespace": "global", "name": name, "full": name, "default": default, "text": text}
     for variant, own in tests.items():
@@ -112,7 +112,7 @@ def _features(tests: Mapping[OutVariant, KernelTests]) -> Iterator[dict[str, Any
 
 
 def supported_features(tests: Mapping[OutVariant, KernelTests]) -> str:
-    """supported_features.yaml."""
+    """The text of supported_features.yaml."""
     lines: list[str] = []
     namespace = None
     for f in _features(tests):
@@ -130,7 +130,7 @@ def supported_features(tests: Mapping[OutVariant, KernelTests]) -> str:
 
 
 def supported_features_def(tests: Mapping[OutVariant, KernelTests]) -> str:
-    """supported_features_def.yaml: what this library leaves out."""
+    """The text of supported_features_def.yaml: what this library leaves out."""
     lines: list[str] = []
     for variant, own in tests.items():
         if own.left_out:
@@ -140,7 +140,7 @@ def supported_features_def(tests: Mapping[OutVariant, KernelTests]) -> str:
 
 
 def op_test(variant: OutVariant, tests: KernelTests) -> str:
-    """op_<name>_test.cpp."""
+    """The text of op_<name>_test.cpp."""
     shown = []
     counts: dict[str, int] = {}
     for call in tests.calls:
@@ -163,7 +163,7 @@ def _resizable(call: KernelCall) -> bool:
 
 
 def _call(variant: OutVariant, call: KernelCall, larger: bool = False, other: bool = False) -> dict[str, Any]:
-    """The C++ of one call.  ``larger``: results are given room for more; ``other``: they have another fixed shape."""
+    """The C++ of one call.  ``larger``: results are allocated larger; ``other``: with another fixed shape."""
     lines: list[str] = []
     given = []
     for name, type_ in variant.arguments:

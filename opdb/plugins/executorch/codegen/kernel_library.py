@@ -1,6 +1,6 @@
 """The folder of a kernel library for ExecuTorch: YAML for its generator, the glue, the C sources, a Makefile.
 
-It needs a C and a C++ compiler and an installed ``executorch`` (its headers and its generator), no opdb.
+Building it needs a C and a C++ compiler and an installed ``executorch`` (its headers and its generator), not opdb.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CXXFLAGS = (
     "-fno-rtti",
     "-DC10_USING_CUSTOM_GENERATED_MACROS",
 )
-# gtest asks for run-time types; the lists of values need no optimizer.
+# gtest needs run-time type information; the lists of values need no optimizer.
 TEST_CXXFLAGS = ("-std=c++17", "-O0", "-Wall", "-DC10_USING_CUSTOM_GENERATED_MACROS")
 
 
@@ -45,7 +45,7 @@ def folder(
     needed: Mapping[str, frozenset[str]],
     tests: Mapping[str, KernelTests],
 ) -> dict[str, str]:
-    """All files, text by path.  ``forms``, ``tests``: of each entry's variant, by its name; ``needed``: as in
+    """All files: path -> text.  ``forms``, ``tests``: by the name of each entry's variant; ``needed``: as in
     c_library.sources.
 
     Raises OpdbError for an op without a kernel.
@@ -76,7 +76,7 @@ def folder(
 
 
 def _glue(entries: Sequence[Entry], forms: Mapping[str, Sequence[KernelForm]]) -> dict[str, Artifact]:
-    """op_<name>.cpp of each kernel, and the header with all of them."""
+    """The source op_<name>.cpp of each kernel, and the header that declares them all."""
     made = {}
     every = dict.fromkeys(spec_path(f.op) for e in entries for f in forms[e.variant.name])
     for variant in (e.variant for e in entries):
@@ -94,7 +94,7 @@ def _glue(entries: Sequence[Entry], forms: Mapping[str, Sequence[KernelForm]]) -
 def _tests(
     entries: Sequence[Entry], forms: Mapping[str, Sequence[KernelForm]], tests: Mapping[str, KernelTests]
 ) -> dict[str, Artifact]:
-    """The C++ of test/: op_<name>_test.cpp of each kernel, and what all may support."""
+    """The C++ of test/: op_<name>_test.cpp of each kernel, and the supported features."""
     specs = {e.variant: tuple(dict.fromkeys(spec_path(f.op) for f in forms[e.variant.name])) for e in entries}
     own = {variant: tests[variant.name] for variant in specs}
     made = {}
@@ -108,7 +108,7 @@ def _tests(
 
 
 def kernel(variant: OutVariant, forms: Sequence[KernelForm]) -> str:
-    """op_<name>.cpp."""
+    """The text of op_<name>.cpp."""
     read = set[str]().union(*(f.reads for f in forms))
     declared = [line for n, t in variant.arguments if n in read for line in declaration(n, t)]
     if "result" in read:
@@ -134,6 +134,6 @@ def kernel(variant: OutVariant, forms: Sequence[KernelForm]) -> str:
 
 
 def native_functions(variants: Iterable[OutVariant]) -> str:
-    """NativeFunctions.h: the signatures that the generator's calls have."""
+    """The text of NativeFunctions.h: the signatures that the generated code calls."""
     declared = [f"{v.returns}{v.function}({', '.join(v.parameters())});" for v in variants]
     return render("et_native_functions.h.j2", declarations=declared)

@@ -1,14 +1,14 @@
 """functions.yaml and custom_ops.yaml of ExecuTorch's kernel generator.
 
-ExecuTorch 1.4.1's generator decides how they are written (tests/plugins/executorch/codegen/test_et_yaml.py runs it):
+The format follows ExecuTorch 1.4.1's generator (tests/plugins/executorch/codegen/test_et_yaml.py runs it):
 
-- a dim order alias is one list; the list of lists of ExecuTorch's guide is a TypeError;
-- an op with two kernels breaks its headers, and its sources where custom_ops.yaml is given: NativeFunctions.h is opdb's,
-  and the Makefile gives the two files as one functions.yaml;
-- entries of functions.yaml are sorted by argument name, and a key depends on the order: where that would change the key,
+- a dim order alias is one list; the list of lists in ExecuTorch's guide is a TypeError;
+- an op with two kernels breaks its headers, and its sources if custom_ops.yaml is given: NativeFunctions.h is opdb's,
+  and the Makefile passes the two files as one functions.yaml;
+- entries of functions.yaml are sorted by argument name, and a key depends on the order: if that would change the key,
   names carry their position;
-- the key that the runtime looks for has the returned tensors too: ``__ret_0``;
-- its types are the eight of ``TYPES``; no kernel can be specialized for Half.
+- the runtime's key also includes the returned tensors: ``__ret_0``;
+- its types are the eight in ``TYPES``; no kernel can be specialized for Half.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from dataclasses import dataclass
 from opdb.plugins.executorch.codegen.glue import OutVariant
 from opdb.spec.mapping import plain_type
 
-#: ExecuTorch's numbers of the types that a key can have.
+#: ExecuTorch's numbers of the types that a key can contain.
 TYPES = {0: "Byte", 1: "Char", 2: "Short", 3: "Int", 4: "Long", 6: "Float", 7: "Double", 11: "Bool"}
-#: ExecuTorch's namespace of kernels is this and "::native".
+#: ExecuTorch's namespace of kernels is this plus "::native".
 NAMESPACE = "opdb"
 
 
 @dataclass(frozen=True, order=True)
 class KernelKey:
-    """Of each tensor of a call, the returned ones last: ScalarType's number, and the dim order."""
+    """The ScalarType number and dim order of each tensor of a call; returned tensors come last."""
 
     tensors: tuple[tuple[int, tuple[int, ...]], ...]
 
     @property
     def text(self) -> str:
-        """As ExecuTorch's runtime spells it; e.g. v1/6;0,1|6;0,1|6;0,1."""
+        """The key in the spelling of ExecuTorch's runtime; e.g. v1/6;0,1|6;0,1|6;0,1."""
         return "v1/" + "|".join(f"{t};{','.join(map(str, order))}" for t, order in self.tensors)
 
     @property
@@ -43,7 +43,7 @@ class KernelKey:
 
 
 def plain_key(variant: OutVariant, dtype: int, rank: int) -> KernelKey | None:
-    """All tensors of one type and rank; None for an operator with lists of tensors or tensors to leave out."""
+    """The key with all tensors of one type and rank; None for an operator with lists of tensors or optional tensors."""
     kinds = [t for _, t in variant.arguments if plain_type(t)[0].startswith("Tensor")]
     if any(kind != "Tensor" for kind in kinds):
         return None
@@ -52,19 +52,19 @@ def plain_key(variant: OutVariant, dtype: int, rank: int) -> KernelKey | None:
 
 @dataclass(frozen=True)
 class Entry:
-    """One operator: its default kernel, and those of ``keys``."""
+    """One operator: its default kernel, and the kernels for ``keys``."""
 
     variant: OutVariant
     keys: tuple[KernelKey, ...] = ()
 
 
 def functions(entries: Iterable[Entry]) -> str:
-    """functions.yaml: operators of ATen, found there by name."""
+    """The text of functions.yaml: operators of ATen, which the generator looks up by name."""
     return "".join(_entry("op", e.variant.name.removeprefix("aten::"), e) for e in entries)
 
 
 def custom_ops(entries: Iterable[Entry]) -> str:
-    """custom_ops.yaml: operators of other libraries, with their schemas."""
+    """The text of custom_ops.yaml: operators of other libraries, with their schemas."""
     return "".join(_entry("func", e.variant.schema, e) for e in entries)
 
 
@@ -85,7 +85,7 @@ def _entry(word: str, what: str, entry: Entry) -> str:
 
 
 def _names(variant: OutVariant, key: KernelKey) -> Sequence[str]:
-    """Of the tensors of a key: the schema's where there are as many, and where sorting them keeps the key."""
+    """The names for a key's tensors: the schema's if the numbers match and sorting them keeps the key, else numbered ones."""
     given = [n for n, t in variant.arguments if plain_type(t)[0].startswith("Tensor")]
     names = [*given, *variant.outs, *(f"__ret_{i}" for i in range(len(variant.outs)))]
     if len(names) != len(key.tensors):

@@ -82,7 +82,7 @@ def _inputs(path: Path | None) -> tuple[Any, ...] | None:
 
     try:
         found = torch.load(path)
-    except Exception as error:  # what its pickles raise
+    except Exception as error:  # anything that its pickles raise
         raise OpdbError(f"{path}: torch.load cannot read it: {error}") from None
     if not isinstance(found, (tuple, list)) or not all(isinstance(t, torch.Tensor) for t in found):
         raise OpdbError(f"{path}: does not hold a tuple of tensors; torch.save((x, y), FILE) makes one")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from opdb.plugins.executorch.demo import Comparison
 
 
-#: What a person would type after the demo.
+#: Commands to try after the demo.
 NEXT = (
     (
         f"opdb check YOUR_MODEL.pt2 --backend {PTE.name} --soc {PTE.soc}",
@@ -67,7 +67,7 @@ def demo(
 def _checked_and_run(
     module: torch.nn.Module, inputs: tuple[torch.Tensor, ...], reference: Any
 ) -> list[Comparison]:
-    """What `opdb check` says of the model, and its graph on kernels and libraries."""
+    """Prints `opdb check` for the model, then runs its graph on kernels and libraries."""
     from opdb.catalog.targets.target import Target
     from opdb.checks.verdicts import check_program
     from opdb.cli.check import print_coverage
@@ -89,7 +89,7 @@ def _checked_and_run(
 def _through_executorch(
     module: torch.nn.Module, inputs: tuple[torch.Tensor, ...], reference: Any
 ) -> list[Comparison]:
-    """The model, and a LayerNorm that ExecuTorch's own builder refuses."""
+    """Runs the model, and a LayerNorm that ExecuTorch's own builder refuses, through ExecuTorch."""
     import torch
 
     from opdb.plugins.executorch import demo as d
@@ -115,7 +115,7 @@ def _through_executorch(
 
 
 def _rejected() -> None:
-    """An op config that the rules and the library refuse."""
+    """Shows an op config that both the rules and the library refuse."""
     from opdb.catalog.targets.target import Target
     from opdb.cli.validate import print_verdict
     from opdb.execute.libraries.client import VendorWorker

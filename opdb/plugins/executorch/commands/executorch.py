@@ -230,7 +230,7 @@ def _print_made(made: KernelFolder, chosen: Selection, folder: Path, size: int |
 
 
 def _list(known: Kernels, json: bool) -> None:
-    """The out variants: what each is, or why there is none."""
+    """Prints the out variants: the QNN ops of each, or the reason why it has none."""
     from opdb.plugins.executorch.codegen.glue import NoForm
     from opdb.plugins.executorch.portable_kernels.kernels import runtime_operators
 

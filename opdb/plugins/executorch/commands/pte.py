@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from opdb.core.graph import GraphTensor
     from opdb.plugins.executorch.flow import CompiledProgram
 
-#: The backends that such programs are compiled for.
+#: The backends that such programs can be compiled for.
 PTE = tuple(b.name for b in BACKENDS.values() if "pte" in b.programs)
-MAGIC = slice(4, 8)  # of the flatbuffer: ET and the schema's number
+MAGIC = slice(4, 8)  # in the flatbuffer: ET and the schema's number
 
 
 def compile_program(
@@ -37,7 +37,7 @@ def compile_program(
     json: bool,
     dims: Mapping[str, int] | None = None,
 ) -> None:
-    """The model through ExecuTorch's own flow with opdb's builders; exit 1 where nodes fall back to the CPU."""
+    """Compiles the model in ExecuTorch's own flow with opdb's builders; exit 1 if nodes fall back to the CPU."""
     from opdb.plugins.executorch.quantize import check
 
     if target.backend not in PTE:
@@ -71,7 +71,7 @@ def _compiled(
     dims: Mapping[str, int] | None,
     stages: Stages,
 ) -> tuple[CompiledProgram, int]:
-    """The program, and how many samples it was calibrated on."""
+    """The program, and the number of its calibration samples."""
     from opdb.execute.compile.calibration import program_samples
     from opdb.plugins.executorch import env, flow
     from opdb.programs.load import has_names, load_model
@@ -102,7 +102,7 @@ def _compiled(
 
 
 def _names(model: str) -> tuple[list[str], list[str]] | None:
-    """What an ONNX or TensorFlow Lite file calls its inputs and outputs."""
+    """The names of inputs and outputs in an ONNX or TensorFlow Lite file; None for other models."""
     from opdb.programs.load import has_names
     from opdb.programs.onnx.files import ends
 

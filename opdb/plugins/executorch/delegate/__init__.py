@@ -1,4 +1,4 @@
-"""opdb's own delegate for ExecuTorch: what is made ahead of time (docs/reference/executorch-delegate.md).
+"""opdb's own delegate for ExecuTorch: the ahead-of-time part (docs/reference/executorch-delegate.md).
 
-Only ExecuTorch's public interface is used, so that one source serves 1.4 and 1.5.
+Uses only ExecuTorch's public interface, so that the same source works with 1.4 and 1.5.
 """

@@ -1,6 +1,6 @@
-"""An edge program, or some of its nodes, as the ATen program that opdb's lowering reads.
+"""Turns an edge program, or some of its nodes, into the ATen program that opdb's lowering reads.
 
-The names of nodes and what is known of them stay.  What is not one of the nodes becomes an input: a node that runs elsewhere,
+Nodes keep their names and metadata.  Anything that is not one of the nodes becomes an input: a node that runs elsewhere,
 another backend's call, a buffer that the program changes.
 """
 
@@ -24,13 +24,13 @@ from opdb.programs.torch.program import Program
 from opdb.programs.torch.targets import READ_WITHOUT_SPEC
 
 CONSTANTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
-#: Operators of the edge dialect that are ATen's, but for the order in memory.
+#: Operators of the edge dialect that equal ATen's except for the memory order.
 ORDERED = {
     "dim_order_ops._to_dim_order_copy.default": "aten._to_copy.default",
     "dim_order_ops._clone_dim_order.default": "aten.clone.default",
 }
 GETITEM = "getitem"
-#: Where tensors have a shape and a data type alone.
+#: The device of tensors that only have a shape and a data type.
 NO_NUMBERS = torch.device("meta")
 
 
@@ -42,7 +42,7 @@ class Signature:
 
 @dataclass(frozen=True)
 class Aten:
-    """What opdb.programs.torch.program.Program reads of an exported program."""
+    """The parts of an exported program that opdb.programs.torch.program.Program reads."""
 
     graph: Graph
     graph_signature: Signature
@@ -55,7 +55,7 @@ class Aten:
 
 
 def target_of(node: Node) -> str:
-    """The ATen name of a call; e.g. aten.relu.default for the edge dialect's.  Empty for what is no operator."""
+    """The ATen name of a call, e.g. aten.relu.default for the edge dialect's; "" if it is not an operator."""
     target = node.target
     name = str(target) if isinstance(target, torch._ops.OpOverload) else getattr(target, "__name__", "")
     if name.count(".") != 2:
@@ -68,7 +68,7 @@ def target_of(node: Node) -> str:
 
 @cache
 def operator(name: str) -> torch._ops.OpOverload | None:
-    """The operator of an ATen name; None where this PyTorch has none."""
+    """The operator of an ATen name; None if this PyTorch does not have it."""
     space, packet, overload = name.split(".")
     try:
         return cast(torch._ops.OpOverload, getattr(getattr(getattr(torch.ops, space), packet), overload))
@@ -77,7 +77,7 @@ def operator(name: str) -> torch._ops.OpOverload | None:
 
 
 def readable(node: Node) -> str:
-    """Why ``node`` cannot be one of a program of opdb's; empty where it can, whether a spec maps it or not."""
+    """The reason why ``node`` cannot be in a program of opdb's; "" if it can, whether or not a spec maps it."""
     if node.op != "call_function":
         return f"it is of the kind {node.op}"
     name = target_of(node)
@@ -100,7 +100,7 @@ def nodes(program: Program) -> dict[str, Node]:
 
 
 def changed_buffers(edge: ExportedProgram) -> dict[str, str]:
-    """Placeholders of buffers that the program changes -> the buffer's name."""
+    """Maps the placeholders of buffers that the program changes to the buffers' names."""
     signature = edge.graph_signature
     changed = {s.target for s in signature.output_specs if s.kind == OutputKind.BUFFER_MUTATION}
     return {
@@ -111,7 +111,7 @@ def changed_buffers(edge: ExportedProgram) -> dict[str, str]:
 
 
 def constants(edge: ExportedProgram) -> dict[str, torch.Tensor]:
-    """Placeholders of what never changes -> its value, which a partitioner gets without numbers."""
+    """Maps the placeholders of values that never change to the values, which a partitioner gets as fake tensors."""
     changed = changed_buffers(edge)
     held: dict[str, Any] = {**edge.constants, **edge.state_dict}
     found = {}
@@ -130,9 +130,9 @@ def read(
     float_dtype: str = "f32",
     scales: Mapping[str, torch.Tensor] | None = None,
 ) -> Program:
-    """The nodes in ``inside`` (None: all) as a program: values from outside are its inputs, values that others read its outputs.
+    """The nodes in ``inside`` (None: all) as a program: values from outside become inputs, values that others read become outputs.
 
-    ``values``: with the numbers of constants; else their shapes and data types alone.  ``scales``: what ``scales_of`` found before,
+    ``values``: True keeps the numbers of constants, else only shapes and data types.  ``scales``: an earlier result of ``scales_of``,
     for a program without numbers.
     """
     known = constants(edge)
@@ -169,13 +169,13 @@ def read(
 
 
 def scales_of(program: ExportedProgram) -> dict[str, torch.Tensor]:
-    """The scales and zero points of channels that a program holds, by placeholder."""
+    """The per-channel scales and zero points in a program, by placeholder."""
     known = constants(program)
     return {n: known[n] for n in _of_encodings(program.graph) & known.keys()}
 
 
 def _number(value: torch.Tensor, name: str, scales: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """A scale or zero point; of one that nobody knows a usual one, since few rules read it (the lowering knows it)."""
+    """A scale or zero point; if its value is unknown, a typical one, since few rules read it (the lowering knows the real one)."""
     if isinstance(value, FakeTensor):
         usual = torch.full(value.shape, 2.0**-7 if value.dtype.is_floating_point else 0, dtype=value.dtype)
         found = scales.get(name, usual)
@@ -184,7 +184,7 @@ def _number(value: torch.Tensor, name: str, scales: Mapping[str, torch.Tensor]) 
 
 
 def _of_encodings(graph: Graph) -> set[str]:
-    """The placeholders that hold nothing but scales and zero points, whose numbers rules read."""
+    """The placeholders that hold only scales and zero points, whose numbers rules read."""
     return {
         n.name
         for n in graph.nodes
@@ -195,12 +195,12 @@ def _of_encodings(graph: Graph) -> set[str]:
 
 
 def _sources(graph: Graph, within: Collection[Node]) -> Iterator[Node]:
-    """What the nodes read from outside, in the order of the graph."""
+    """The nodes from outside that the nodes read, in graph order."""
     return (n for n in graph.nodes if n not in within and any(u in within for u in n.users))
 
 
 def _copy(graph: Graph, node: Node, made: dict[Node, Node], values: bool) -> None:
-    """``node`` as a call of ATen's operator; one that makes a tensor makes its shape alone where there are no numbers."""
+    """Copies ``node`` as a call of ATen's operator; without ``values``, one that creates a tensor creates only its shape."""
     copy: Callable[[Node], Node] = made.__getitem__
     new = graph.node_copy(node, copy)
     new.name, new.meta = node.name, dict(node.meta)

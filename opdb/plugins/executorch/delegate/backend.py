@@ -1,4 +1,4 @@
-"""``OpdbBackend``: what ExecuTorch calls to prepare the nodes of a delegate."""
+"""``OpdbBackend``: the class that ExecuTorch calls to prepare the nodes of a delegate."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from opdb.runtime.qnn import context_file
 
 @final
 class OpdbBackend(BackendDetails):  # type: ignore[misc]  # untyped base
-    """The class's name is the backend's id; the runtime looks for a backend of this name.
+    """The class's name is the backend's id; the runtime looks up a backend of this name.
 
-    What is prepared depends on the program and its compile specs alone: the same give the same bytes.
+    The result depends only on the program and its compile specs: equal ones give equal bytes.
     """
 
     @staticmethod
     def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
-        """The blob of one delegate.  Raises OpdbError where the target refuses it, with the reasons."""
+        """The blob of one delegate.  Raises OpdbError with the reasons if the target refuses it."""
         options = options_of(compile_specs)
         module = lower(edge_program, options, "forward_0")
         return _result(_prepared([module], options)[0], options)
@@ -47,7 +47,7 @@ class OpdbBackend(BackendDetails):  # type: ignore[misc]  # untyped base
     ) -> dict[str, list[PreprocessResult]]:
         """The blobs of all delegates of all methods.
 
-        Graphs with the same options share what is large: one context of the library, or each constant once.
+        Graphs with the same options share the large parts: one context of the library, or each constant once.
         """
         together: dict[Options, list[tuple[str, int]]] = defaultdict(list)
         modules: dict[tuple[str, int], Module] = {}
@@ -77,7 +77,7 @@ def _result(module: Module, options: Options) -> PreprocessResult:
 
 
 def _prepared(modules: Sequence[Module], options: Options) -> list[Module]:
-    """The modules with their contexts, where the options ask for them; one for all that may share it."""
+    """The modules with their contexts, if the options ask for any; one context for all if they may share it."""
     if not options.prepared:
         return list(modules)
     if len(modules) == 1 or not options.shares:
@@ -86,7 +86,7 @@ def _prepared(modules: Sequence[Module], options: Options) -> list[Module]:
 
 
 def _context(modules: Sequence[Module], options: Options, *, beside: bool) -> list[Module]:
-    """The modules in one context that was prepared for them."""
+    """The modules in one context, which is compiled for them."""
     graphs = [m.graph for m in modules]
     target = options.target.spelled()
     with tempfile.TemporaryDirectory() as folder:
@@ -116,13 +116,13 @@ def _context(modules: Sequence[Module], options: Options, *, beside: bool) -> li
 
 
 def _held(module: Module, ids: Mapping[str, Mapping[str, int]]) -> tuple[Arg, ...]:
-    """The ends of ``execute``; an input that the context left out is none of the graph's."""
+    """The ends of ``execute``; an input that the context dropped gets no tensor."""
     known = ids[module.graph.name]
     return tuple(a if a.tensor in known else replace(a, tensor=None) for a in module.args)
 
 
 def _done(result: CompileResult, modules: Sequence[Module], options: Options) -> None:
-    """Raises OpdbError unless the library prepared all graphs; with the op, the edge node and what to do."""
+    """Raises OpdbError unless the library prepared all graphs; names the op, the edge node, and a cure."""
     if result.stage == "done":
         return
     ops = {op.name: op for m in modules for op in m.graph.ops if m.graph.name == result.graph}

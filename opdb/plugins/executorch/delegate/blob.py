@@ -1,7 +1,7 @@
-"""The bytes that a lowered module carries: sections of flat records under one SHA-256.
+"""The bytes of a lowered module: sections of flat records under one SHA-256.
 
 The layout is in docs/reference/executorch-delegate.md, "Blob"; runtime code in C++ reads the same bytes without a JSON parser.  This
-module knows sections and records; ``graph_form`` knows what they mean.  Nothing is used before every byte is checked.
+module knows sections and records; ``graph_form`` knows their meaning.  Nothing is used before every byte is checked.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Any, NamedTuple
 
 from opdb.core.errors import OpdbError
 
-MAGIC = b"\x8aOPDBET\n"  # not text, and changed by a transfer that takes it for text
+MAGIC = b"\x8aOPDBET\n"  # not text, and damaged by a transfer in text mode
 VERSION = 1
 ALIGN = 16
-#: An index that stands for nothing.
+#: An index without a target.
 NONE = 0xFFFFFFFF
 #: magic, format, bytes of this header, bytes of the blob, payload, number of sections; then SHA-256 of everything else
 HEADER = struct.Struct("<8sIIQII")
 DIGEST = slice(HEADER.size, HEADER.size + 32)
 #: id, bytes of a record, offset, bytes
 SECTION = struct.Struct("<IIQQ")
-TABLE = DIGEST.stop  # where the section table begins
+TABLE = DIGEST.stop  # start of the section table
 MAX_STRING = 4096
 
 
@@ -35,7 +35,7 @@ class Payload(IntEnum):
 
 
 class Section(IntEnum):
-    """All are there, in this order; one without records has 0 bytes."""
+    """All are present, in this order; one without records has 0 bytes."""
 
     STRINGS = 1  # UTF-8, each with a NUL; the first is empty
     WORDS = 2  # int64
@@ -63,18 +63,18 @@ class Info(NamedTuple):
     sdk: int
     execution: int
     graph: int  # its name in the context
-    package: int  # of the library that prepared the context
+    package: int  # the package of the library that prepared the context
     library_version: int
     build_id: int
     opdb: int  # version
     precision: int  # empty, or fp16
     soc_model: int  # QNN's number, NONE without a chip
-    optimization: int  # 0: the library's choice; so are the next two
+    optimization: int  # 0: the library's choice, as for the next two
     vtcm_mb: int
     hvx_threads: int
-    context: int  # NAMED record that holds the context file, NONE: the section CONTEXT does
+    context: int  # NAMED record with the context file; NONE: it is in the section CONTEXT
     reserved: int
-    binary_offset: int  # of QNN's binary inside the context file
+    binary_offset: int  # start of QNN's binary inside the context file
     binary_size: int
 
 
@@ -84,9 +84,9 @@ class Arg(NamedTuple):
     kind: int  # 0 input, 1 output
     tensor: int  # TENSORS record; NONE: the graph does not read this input
     scalar_type: int  # executorch::runtime::etensor::ScalarType
-    rank: int  # as the program has it: 0 for a scalar, which the graph has as [1]
+    rank: int  # the program's rank: 0 for a scalar, which the graph has as [1]
     dims: int  # WORDS
-    constant: int  # an output that is known already: offset in DATA / ALIGN; else NONE
+    constant: int  # an output known in advance: offset in DATA / ALIGN; else NONE
 
 
 class Tensor(NamedTuple):
@@ -97,16 +97,17 @@ class Tensor(NamedTuple):
     dims: int  # WORDS
     quant: int  # QUANTS record or NONE
     symmetric: int  # 1: real zero is the middle of the stored values, or there is no encoding
-    specified: int  # of a sparse tensor; 0: dense
+    specified: int  # for a sparse tensor; 0: dense
     sparse_dims: int
     data: int  # 0 none, 1 at ``offset`` of DATA, 2 NAMED record ``offset``
-    offset: int  # of a tensor of a context, without data: the number that the library knows it by
+    offset: int  # for a context's tensor without data: the library's number for it
     size: int  # bytes
 
 
 class Quant(NamedTuple):
-    """``extra``: BLOCK: a size per dimension; BLOCKWISE_EXPANSION: blocks per slice, bits, bits of storage, scales;
-    VECTOR: rows and columns per block, dimension, stride, bits of an index."""
+    """Quantization parameters.  ``extra``: BLOCK: a size per dimension; BLOCKWISE_EXPANSION: blocks per slice, bits,
+    bits of storage, scales; VECTOR: rows and columns per block, dimension, stride, bits of an index.
+    """
 
     encoding: int  # Qnn_QuantizationEncoding_t
     axis: int  # NONE without
@@ -119,7 +120,7 @@ class Quant(NamedTuple):
 
 
 class Op(NamedTuple):
-    """Its place in OPS is the delegate debug id of ExecuTorch."""
+    """One op; its index in OPS is ExecuTorch's delegate debug id."""
 
     name: int
     package: int
@@ -136,7 +137,7 @@ class Op(NamedTuple):
 
 
 class Param(NamedTuple):
-    """All of its values are in WORDS and in REALS; a real is 0 in WORDS, and a whole number is a real as well."""
+    """One parameter.  All of its values are in both WORDS and REALS; a real is 0 in WORDS, and a whole number is also in REALS."""
 
     name: int
     dtype: int
@@ -145,22 +146,22 @@ class Param(NamedTuple):
     values: int  # number
     ints: int  # WORDS
     reals: int  # REALS
-    text: int  # of a string
+    text: int  # value of a string parameter
 
 
 class State(NamedTuple):
-    """A buffer that the delegate keeps: after each run ``output`` is the next run's ``input``."""
+    """A buffer that the delegate keeps: after each run ``output`` becomes the next run's ``input``."""
 
-    name: int  # of the module's buffer
+    name: int  # the buffer's name in the module
     input: int  # TENSORS record, APP_WRITE
     output: int  # APP_READ
-    data: int  # what it holds at first; as in Tensor
+    data: int  # initial value; as in Tensor
     offset: int
     size: int
 
 
 class Named(NamedTuple):
-    """Bytes that the program holds beside the blob, by key."""
+    """Bytes that the program holds outside of the blob, by key."""
 
     key: int
     reserved: int
@@ -192,7 +193,7 @@ def aligned(n: int) -> int:
 
 @dataclass
 class Writer:
-    """Collects records; what is the same is stored once."""
+    """Collects records; equal strings, pools, and data are stored once."""
 
     records: dict[Section, list[Any]] = field(default_factory=lambda: {s: [] for s in RECORDS})
     context: bytes = b""
@@ -207,7 +208,7 @@ class Writer:
         self.string("")
 
     def string(self, text: str) -> int:
-        """The offset of ``text``.  Raises OpdbError for one that C cannot hold or that is too long."""
+        """The offset of ``text``.  Raises OpdbError if it contains NUL or is too long."""
         if text not in self._strings:
             raw = text.encode()
             if b"\0" in raw or len(raw) > MAX_STRING:
@@ -219,7 +220,7 @@ class Writer:
         return self._strings[text]
 
     def pool(self, section: Section, values: Sequence[Any]) -> int:
-        """The index of the first of ``values`` in a pool."""
+        """The index in a pool of the first of ``values``."""
         key = (section, struct.pack(f"<{len(values)}{POOLS[section]}", *values))
         if key not in self._places:
             self._places[key] = len(self._pools[section])
@@ -241,7 +242,7 @@ class Writer:
         return self._data_places[digest]
 
     def bytes(self, payload: Payload) -> bytes:
-        """The blob; the same records give the same bytes."""
+        """The blob; equal records give equal bytes."""
         contents: dict[Section, bytes] = {
             s: b"".join(RECORDS[s][1].pack(*record) for record in self.records[s]) for s in RECORDS
         }
@@ -264,7 +265,7 @@ class Writer:
 
 
 class Reader:
-    """A blob that was found intact.  ``name`` is for messages."""
+    """An intact blob.  ``name`` is for messages."""
 
     def __init__(self, data: bytes | memoryview, name: str = "the blob") -> None:
         self.name, self.view = name, memoryview(data)
@@ -320,7 +321,7 @@ class Reader:
 
 
 def _checked(view: memoryview, name: str) -> int:
-    """The payload's kind, after all bytes were compared with the checksum."""
+    """Checks all bytes against the checksum, then returns the payload's kind."""
     if bytes(view[: len(MAGIC)]) != MAGIC:
         raise OpdbError(f"{name}: not a blob of opdb's delegate: its first bytes are wrong")
     if len(view) < TABLE:

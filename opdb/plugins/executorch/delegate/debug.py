@@ -1,6 +1,6 @@
-"""What each op of opdb's delegates did in a run: time, cycles, source line, module, and how far it is from PyTorch.
+"""Results of each op of opdb's delegates in a run: time, cycles, source line, module, and difference from PyTorch.
 
-The figures are those of ExecuTorch's ETDump, read by its Inspector with the ETRecord that was kept when the model was lowered
+The figures come from ExecuTorch's ETDump, read by its Inspector with the ETRecord kept when the model was lowered
 (docs/reference/executorch-delegate.md, "Debugging").
 """
 
@@ -27,9 +27,9 @@ from opdb.plugins.executorch.delegate.trace import Call, calls, opened
 from opdb.runtime.qnn import real_numbers
 
 Array = np.ndarray[Any, Any]
-#: What an op may be away from PyTorch's value, in parts of its largest.
+#: The tolerated difference of an op from PyTorch's value, relative to its largest value.
 TOLERANCE = 0.01
-#: For the values of all ops of a run; memory that is not touched costs nothing.
+#: The buffer for the values of all ops of a run; untouched memory costs nothing.
 ROOM = 1 << 30
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)\n\s*(.*)')
 
@@ -38,10 +38,10 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)\n\s*(.*)')
 class OpRow:
     """One op of one delegate.
 
-    ``instruction``: of the method, which calls the delegate; ``place``: of the op in it.  ``torch``: the operators behind it.
-    ``source``: the innermost line of the user's module, ``code`` what is written there; ``module``: the path of the module in it, "" for
-    the outermost.  ``ms``: average of the runs.  ``cycles``: None where the backend counts none.  ``gap``: the largest
-    distance from PyTorch's value, in parts of its largest; None where ``note`` says why there is none.
+    ``instruction``: index in the method of the call to the delegate; ``place``: the op's index in it.  ``torch``: the operators behind it.
+    ``source``: the innermost line of the user's module, ``code``: its text; ``module``: the path of its module, "" for
+    the outermost.  ``ms``: average of the runs.  ``cycles``: None if the backend does not count them.  ``gap``: the largest
+    difference from PyTorch's value, relative to the largest value; None if ``note`` says why there is none.
     """
 
     instruction: int
@@ -60,7 +60,7 @@ class OpRow:
 
 @dataclass(frozen=True)
 class Report:
-    """``backends``: of each delegate, by instruction.  ``rows`` in the order of execution."""
+    """``backends``: of the delegates, by instruction.  ``rows``: in execution order."""
 
     method: str
     runs: int
@@ -84,10 +84,10 @@ def debug(
     tolerance: float = TOLERANCE,
     timeout: float = 600,
 ) -> Report:
-    """Runs ``method`` in a child process and compares.
+    """Runs ``method`` in a child process and compares its values with PyTorch's.
 
-    ``inputs``: tensors; by default those that the model was exported with.  Raises OpdbError for files that are not of one
-    lowering, a program without delegate of opdb's, and where the run fails, with the backend's reason.
+    ``inputs``: tensors; by default the example inputs of the export.  Raises OpdbError for files of different lowerings,
+    a program without a delegate of opdb's, and a failed run, with the backend's reason.
     """
     import torch
 
@@ -135,7 +135,7 @@ def _record(path: Path) -> Any:
     _read(path)
     try:
         return parse_etrecord(str(path))
-    except Exception as error:  # what its zip and its parts raise
+    except Exception as error:  # errors of its zip and its parts
         raise OpdbError(f"{path}: no ETRecord that this ExecuTorch reads: {error}") from None
 
 
@@ -178,7 +178,7 @@ def _trace(pte: Path, method: str, runs: int, folder: Path, timeout: float) -> N
 
 
 def _events(etdump: Path, etrecord: Path, values: Path | None) -> dict[tuple[int, int], Any]:
-    """The Inspector's events of ops of delegates, by instruction and place."""
+    """The Inspector's events for ops of delegates, by instruction and place."""
     from executorch.devtools import Inspector
 
     inspector = Inspector(
@@ -209,7 +209,7 @@ def _index(entry: Any) -> int:
 
 
 def _expected(edge: Any, inputs: Sequence[Any]) -> dict[int, tuple[Any, ...]]:
-    """By debug handle, what the node gives in PyTorch."""
+    """The results of each node in PyTorch, by debug handle."""
     import torch
 
     found: dict[int, tuple[Any, ...]] = {}
@@ -260,7 +260,7 @@ def _row(
 
 
 def _place(trace: str) -> tuple[str, str]:
-    """The innermost line that is not PyTorch's own: FILE:LINE, and what is written there."""
+    """The innermost line outside of PyTorch: FILE:LINE, and its text."""
     frames = _FRAME.findall(trace)
     own = [f for f in frames if "/site-packages/torch/" not in f[0]] or frames
     return (f"{own[-1][0]}:{own[-1][1]}", own[-1][3].strip()) if own else ("", "")
@@ -272,7 +272,7 @@ def _module_of(event: Any, node: str) -> str:
 
 
 def _cycles(event: Any) -> int | None:
-    """Those of the last run: of an emulation or of a chip, as the library counts."""
+    """The cycles of the last run, on the emulation or a chip, as counted by the library."""
     told = [
         json.loads(m).get("cycles")
         for m in (event.delegate_debug_metadatas if event is not None else ())
@@ -306,7 +306,7 @@ def _gap(
 
 
 def _maker(module: Module, handle: int) -> str:
-    """The op that makes the value of a node: the last of those that it became."""
+    """The op that makes the value of a node: the last of the ops that the node became."""
     return [op.name for op in module.graph.ops if module.handles.get(op.name, ())[-1:] == (handle,)][-1]
 
 
@@ -317,16 +317,16 @@ def _logged(event: Any) -> Iterator[Array]:
 
 
 def _real(tensor: GraphTensor, value: Array) -> Array:
-    """The numbers that the stored values of a tensor mean."""
+    """The real numbers that a tensor's stored values represent."""
     real = real_numbers.to_real(tensor, value.reshape(tensor.shape), f"the tensor {tensor.name}")
     return np.asarray(real, np.float32)
 
 
 def _distance(found: Array, wanted: Array) -> float | None:
-    """The largest difference in parts of the largest wanted value; None where neither layout has the shape."""
+    """The largest difference relative to the largest wanted value; None if neither layout has the shape."""
     forms = [found] if found.shape == wanted.shape else []
     if found.ndim >= 3 and (moved := np.moveaxis(found, -1, 1)).shape == wanted.shape:
-        forms.append(moved)  # channels last, as QNN has images
+        forms.append(moved)  # channels last, QNN's image layout
     if not forms and [d for d in found.shape if d != 1] == [d for d in wanted.shape if d != 1]:
         forms = [found.reshape(wanted.shape)]
     if not forms:

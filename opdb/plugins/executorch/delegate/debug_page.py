@@ -1,4 +1,4 @@
-"""The report of ``opdb debug`` as one HTML page: a bar for each op, as long as its time, in the color of its distance from PyTorch."""
+"""The report of ``opdb debug`` as one HTML page: a bar for each op, as long as its time, colored by its difference from PyTorch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from opdb.core import pages
 from opdb.core.pages import broken, text
 from opdb.plugins.executorch.delegate.debug import OpRow, Report
 
-#: A bar's kind, and what it is said with, by what its op is off in parts of the tolerance.
+#: The kinds of bars and their legends, by an op's difference relative to the tolerance.
 NEAR = ((0.1, "near", "at most a tenth of the tolerance"), (1.0, "within", "within the tolerance"))
 FAR, UNKNOWN = ("far", "departs from PyTorch"), ("unknown", "not compared")
 HEAD = ("module", "op", "PyTorch", "source line", "ms", "cycles", "off by")
@@ -19,7 +19,7 @@ STYLE = """:root { --near: #1a7f37; --within: #9a6700; --far: #cf222e; --unknown
 
 
 def page(report: Report, title: str) -> str:
-    """The page; it needs no other file.  Raises OpdbError where it would be larger than a page may be."""
+    """The self-contained HTML page.  Raises OpdbError if it would exceed the size limit of pages."""
     first = report.first
     said = (
         f"None of the ops compared is off by more than {report.tolerance:g} times its largest value."

@@ -1,4 +1,4 @@
-"""Which nodes of an edge program one set of options takes, in which groups, and why not the others."""
+"""Decides which nodes of an edge program one set of options takes, in which groups, and why not the others."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from opdb.runtime.tensors import Rejection
 
 @dataclass
 class Decision:
-    """``groups``: the names of the nodes of each.  ``reasons``: of each node that is in none, every reason.
+    """``groups``: the names of each group's nodes.  ``reasons``: every reason for each node without a group.
 
-    ``rows``: the validators' verdict on each node (opdb.checks.verdicts), also of those that were left out later.
+    ``rows``: the validators' verdict on each node (opdb.checks.verdicts), including nodes that were left out later.
     """
 
     options: Options
@@ -40,7 +40,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Judged:
-    """Some nodes of an edge program as a program, and the outcome of each."""
+    """Some nodes of an edge program as a Program, and the outcome of each."""
 
     program: Program
     coverage: Coverage
@@ -48,7 +48,7 @@ class Judged:
 
 
 class Judge:
-    """Asks validators, and C kernels, which remember what they were told."""
+    """Asks the validators, and the C kernels, and remembers the kernels' answers."""
 
     def __init__(self, options: Options, scales: Mapping[str, torch.Tensor] | None = None) -> None:
         """``scales``: see opdb.plugins.executorch.delegate.aten.read."""
@@ -76,7 +76,7 @@ def _refused(coverage: Coverage) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _of_edge(judged: Judged, inside: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """What is refused; of a node that opdb put before others, these."""
+    """The refused edge nodes; for a node that opdb inserted, the edge nodes that read it."""
     own = aten.nodes(judged.program)
     found: dict[str, tuple[str, ...]] = {}
     for name, why in judged.refused.items():
@@ -97,7 +97,7 @@ class Decider:
         taken: Collection[str] = (),
         scales: Mapping[str, torch.Tensor] | None = None,
     ) -> None:
-        """``taken``: nodes that others have already.  ``scales``: see opdb.plugins.executorch.delegate.aten.read."""
+        """``taken``: nodes that other options have.  ``scales``: see opdb.plugins.executorch.delegate.aten.read."""
         self.edge, self.options = edge, options
         self.judge = Judge(options, scales)
         self.calls = [n for n in edge.graph.nodes if n.op == "call_function"]
@@ -130,7 +130,7 @@ class Decider:
     # -- single nodes
 
     def _outside(self, node: Node) -> bool:
-        """Whether a node cannot be asked about; the reason is kept."""
+        """True if a node cannot be lowered or should be left; records the reason."""
         why = aten.readable(node)
         if not why and aten.target_of(node) in self.options.leave:
             why = f"asked: leave {aten.target_of(node)}"
@@ -142,7 +142,7 @@ class Decider:
     # -- groups
 
     def _connected(self, judged: Judged) -> Iterator[list[Node]]:
-        """Groups of accepted nodes, each with the constants that it computes."""
+        """Groups of accepted nodes, each with the constants that only it needs."""
         program = judged.program
         known = _known(program)
         computed = [n for n in self.calls if n.name not in known]
@@ -154,7 +154,7 @@ class Decider:
             if self._joins(computed[i]):
                 members.setdefault(g, []).append(computed[i])
         home = {n: g for g, nodes in members.items() for n in nodes}
-        for node in reversed(self.calls):  # what others than one group read is computed outside
+        for node in reversed(self.calls):  # constants that several groups read are computed outside
             if node not in place and node.name not in self.refused and node in self.asked:
                 homes = {home.get(u, -1) for u in node.users}
                 if len(homes) == 1 and -1 not in homes:
@@ -172,7 +172,7 @@ class Decider:
         return any(n.name in rows for n in group)
 
     def _faults(self, group: Sequence[Node]) -> dict[str, tuple[str, ...]]:
-        """Why nodes of a group cannot stay in it: as it will be lowered, with what it does not know as inputs."""
+        """The reasons why nodes cannot stay in a group, lowered the way it will be, with unknown values as inputs."""
         names = {n.name for n in group}
         judged = self.judge.ask(self.edge, names)
         if judged.refused:
@@ -186,7 +186,7 @@ Faults = Iterator[tuple[str, tuple[str, ...]]]
 
 
 def _unfit_results(program: Program, group: Sequence[Node]) -> Faults:
-    """The nodes of a group whose results cannot leave it."""
+    """The nodes of a group whose results cannot be outputs, with the reasons."""
     own, within = aten.nodes(program), set(group)
     origins: set[object] = set()
     for node in group:
@@ -204,7 +204,7 @@ def _unfit_results(program: Program, group: Sequence[Node]) -> Faults:
 
 
 def _unfit_inputs(program: Program, group: Sequence[Node]) -> Faults:
-    """The nodes of a group that read what cannot be an input of a graph."""
+    """The nodes of a group that read a value that cannot be an input of a graph, with the reasons."""
     own = aten.nodes(program)
     for key in program.inputs:
         if why := _unfit(own[key[0]]) or _no_tensor(program, key):
@@ -213,7 +213,7 @@ def _unfit_inputs(program: Program, group: Sequence[Node]) -> Faults:
 
 
 def _known(program: Program) -> set[str]:
-    """The nodes that depend on constants alone."""
+    """The nodes that depend only on constants."""
     calls = [n for n in program.exported.graph.nodes if n.op == "call_function"]
     return {n.name for n in calls if program.origin(n) in program.values}
 
@@ -227,7 +227,7 @@ def _no_tensor(program: Program, key: tuple[str, int]) -> str:
 
 
 def _unfit(node: Node) -> str:
-    """Why a tensor cannot be at the end of a group; empty where it can."""
+    """The reason why a tensor cannot be an input or output of a group; "" if it can."""
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
         return "it is no tensor"

@@ -1,6 +1,6 @@
-"""A QnnGraph with its ends as records of a blob; ``graph_read`` reads them.
+"""Writes a QnnGraph with its ends as records of a blob; ``graph_read`` reads them.
 
-The graph is complete where the payload is a graph; beside a context it is there without constants, for debugging.
+The graph is complete if it is the payload; next to a context it lacks constants and serves debugging.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ BY_CODE = {d.code: d for d in DTYPES}
 CODES = {d.short: d.code for d in DTYPES}
 #: Qnn_TensorType_t
 TYPES = {"APP_WRITE": 0, "APP_READ": 1, "NATIVE": 3, "STATIC": 4}
-#: Smaller constants are in the blob, not beside it: a named piece of a program begins a page.
+#: Smaller constants stay in the blob: each named piece of a program starts a new page.
 NAMED_FROM = 1024
 
 
 @dataclass(frozen=True)
 class Written:
-    """``named``: bytes that belong beside the blob, by key."""
+    """``named``: bytes to store outside of the blob, by key."""
 
     blob: bytes
     named: Mapping[str, bytes]
 
 
 def write(module: Module, *, named: bool = False) -> Written:
-    """The blob of ``module``.  ``named``: constants from NAMED_FROM bytes go beside the blob, by what they hold.
+    """The blob of ``module``.  ``named``: constants of at least NAMED_FROM bytes go outside of the blob, keyed by content.
 
-    Raises OpdbError for what no blob holds.
+    Raises OpdbError for a module that does not fit into a blob.
     """
     return _Write(module, named).written()
 
 
 def data_key(content: bytes) -> str:
-    """The key of a constant: equal bytes have one, in every method."""
+    """The key of a constant: equal bytes have the same key, in every method."""
     return f"opdb/{hashlib.sha256(content).hexdigest()}"
 
 
@@ -111,7 +111,7 @@ class _Write:
         )
 
     def _content(self, content: bytes) -> tuple[int, int, int]:
-        """The kind, place and size of bytes in or beside the blob."""
+        """Stores bytes in or outside of the blob; returns kind, place, and size."""
         if self.beside and len(content) >= NAMED_FROM:
             return 2, self._beside(data_key(content), content), len(content)
         return 1, self.out.data(content), len(content)

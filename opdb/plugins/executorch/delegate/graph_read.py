@@ -1,4 +1,4 @@
-"""A blob -> what it says; the other direction of ``graph_form``.  Every index and size is checked."""
+"""Reads a blob into a Module, the inverse of ``graph_form``.  Every index and size is checked."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TYPE_NAMES = {code: name for name, code in TYPES.items()}
 
 
 def read(content: bytes | memoryview, named: Callable[[str], bytes], name: str = "the blob") -> Module:
-    """What ``write`` was given.  ``named``: the program's named data.  Raises OpdbError for bytes that are not as written."""
+    """The module in a blob.  ``named``: returns the program's named data.  Raises OpdbError if the bytes are not as written."""
     return _Read(Reader(content, name), named).module()
 
 

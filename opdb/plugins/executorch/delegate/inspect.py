@@ -1,4 +1,4 @@
-"""A node of a lowered program in words: where it stands, where it comes from, what a delegate makes of it or why none has it."""
+"""Describes a node of a lowered program: its place, its origin, and its ops in a delegate or the reasons against delegating it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from opdb.plugins.executorch.delegate.run import named_data
 
 
 def inspect_node(graph: Graph, node: Node, partitioner: OpdbPartitioner | None = None) -> str:
-    """What ExecuTorch's ``inspect_node`` says, and the ops of a delegate of opdb's, or the reasons against any other node.
+    """Returns ExecuTorch's ``inspect_node`` plus the ops of an opdb delegate, or the reasons against any other node.
 
-    ``partitioner``: what partitioned the program, which has the reasons.
+    ``partitioner``: the one that partitioned the program; it has the reasons.
     """
     said = [print_program.inspect_node(graph, node)]
     if node.target is executorch_call_delegate:

@@ -1,7 +1,7 @@
-"""The backend for ExecuTorch's runtime: compiled against the installed wheel, and loaded into this process.
+"""The backend for ExecuTorch's runtime: compiled against the installed wheel and loaded into this process.
 
-The C++ is ``opdb/plugins/executorch/c/delegate``.  It is compiled once for each state of its sources, compiler and version of
-ExecuTorch, and kept in the user's cache (docs/reference/executorch-delegate.md, "Runtime").
+The C++ is ``opdb/plugins/executorch/c/delegate``.  It is compiled once for each combination of sources, compiler, and version
+of ExecuTorch, and kept in the user's cache (docs/reference/executorch-delegate.md, "Runtime").
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ FLAGS = (
     "-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-Wall", "-Wextra",
     "-DC10_USING_CUSTOM_GENERATED_MACROS",
 )  # fmt: skip
-#: What the sources include of opdb: below the folders of ``includes``.
+#: The opdb headers that the sources include, below the folders of ``includes``.
 HEADERS = ("dtypes.h", "backends.h", "ops.h", "runtime.h", "qnn_abi.h", "qnn_htp.h")
 SECONDS = 600
 
 
 @dataclass(frozen=True)
 class Wheel:
-    """The installed wheel of ExecuTorch.  ``core``: the library with its runtime, None where the Python module has it."""
+    """The installed wheel of ExecuTorch.  ``core``: the library with its runtime, None if the Python module contains it."""
 
     root: Path
     version: str
@@ -45,7 +45,7 @@ class Wheel:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """For the compiler: ExecuTorch's headers, which it is not to warn about."""
+        """Compiler flags for ExecuTorch's headers, without warnings about them."""
         include = self.root / "include"
         c10 = include / "executorch" / "runtime" / "core" / "portable_type" / "c10"
         return ("-isystem", str(include), "-isystem", str(c10))
@@ -56,7 +56,7 @@ class Wheel:
 
 
 def wheel() -> Wheel:
-    """The one that ``import executorch`` finds first.  Raises MissingExtra; OpdbError where it has no headers."""
+    """The wheel that ``import executorch`` finds first.  Raises MissingExtra; OpdbError if it has no headers."""
     try:
         import executorch.version as version
     except ImportError:
@@ -71,14 +71,14 @@ def wheel() -> Wheel:
 
 
 def sources() -> list[Path]:
-    """The C++ files, in the order in which they are compiled."""
+    """The C++ files in compilation order."""
     return sorted(_folder().glob("*.cpp"))
 
 
 def includes() -> tuple[Path, ...]:
-    """Where the sources find opdb's headers."""
+    """The folders of opdb's headers."""
     generated = Path(str(files("opdb.generated")))
-    inside, beside = generated / "c", generated.parent / "c"  # installed, in a checkout
+    inside, beside = generated / "c", generated.parent / "c"  # installed; in a checkout
     return (
         Path(str(files("opdb.runtime"))) / "include",
         (inside if inside.is_dir() else beside) / "include",
@@ -86,9 +86,9 @@ def includes() -> tuple[Path, ...]:
 
 
 def build() -> Path:
-    """The compiled backend, from the user's cache where it is there already; else about half a minute's work.
+    """The compiled backend, from the user's cache if it is there; compiling takes about half a minute.
 
-    Raises OpdbError: no C++ compiler, its first complaint, a folder that cannot be written.
+    Raises OpdbError: there is no C++ compiler, its first complaint, or a folder that cannot be written.
     """
     found = wheel()
     command = compiler_command()
@@ -103,7 +103,7 @@ def build() -> Path:
 def compile_backend(
     found: Wheel, command: Sequence[str], folder: Path, flags: Sequence[str] = (), more: Sequence[Path] = ()
 ) -> Path:
-    """Compiles the sources, and ``more``, into a library in ``folder``; ``flags`` are added.  Raises OpdbError."""
+    """Compiles the sources and ``more`` into a library in ``folder``; ``flags`` are added.  Raises OpdbError."""
     common = [*command, *FLAGS, *flags, *found.flags, *(f"-I{path}" for path in includes())]
     objects = [folder / f"{path.stem}.o" for path in (*sources(), *more)]
 
@@ -120,7 +120,7 @@ def compile_backend(
 
 
 def compiler_command() -> list[str]:
-    """The C++ compiler: CXX, or g++.  Raises OpdbError when it is not installed."""
+    """The C++ compiler: CXX, or g++.  Raises OpdbError if it is not installed."""
     command = shlex.split(os.environ.get("CXX") or "g++")
     if not command or shutil.which(command[0]) is None:
         raise OpdbError(
@@ -135,7 +135,7 @@ def _folder() -> Path:
 
 
 def _key(found: Wheel, command: Sequence[str]) -> str:
-    """The SHA-256 of all that the library is made of."""
+    """The SHA-256 of everything that determines the library."""
     digest = hashlib.sha256(repr((found.version, found.core is None, tuple(command), FLAGS)).encode())
     digest.update(_run([*command, "--version"], command[0]).encode())
     headers = [path / "opdb" / name for path in includes() for name in HEADERS]
@@ -163,19 +163,19 @@ class Loaded:
     library: ctypes.CDLL
 
     def reason(self) -> str:
-        """Why the last call of this thread failed in the backend; "" before that.  It is in ExecuTorch's log as well."""
+        """The reason why the last call of this thread failed in the backend, also in ExecuTorch's log; "" if none failed."""
         text: bytes = self.library.opdb_delegate_reason()
         return text.decode(errors="replace")
 
     def forget(self) -> None:
-        """Makes ``reason`` "" again."""
+        """Resets ``reason`` to ""."""
         self.library.opdb_delegate_forget()
 
 
 def load(libraries: Sequence[Path] | None = None) -> Loaded:
-    """Puts the backend into the runtime of this process; again and again is fine.
+    """Loads the backend into the runtime of this process; repeated calls are fine.
 
-    ``libraries``: folders with QNN's libraries, in the order in which they are tried; by default those that opdb finds
+    ``libraries``: folders with QNN's libraries, tried in this order; by default the ones that opdb finds
     (docs/reference/qnn-libraries.md).  A program for the C kernels needs none.  Raises OpdbError.
     """
     loaded = _loaded(build())
@@ -202,7 +202,7 @@ def _loaded(path: Path) -> Loaded:
 
 
 def _load_runtime() -> None:
-    """ExecuTorch's Python module, and its symbols where they are in no library of their own."""
+    """Loads ExecuTorch's Python module, and makes its symbols global if they have no library of their own."""
     found = wheel()
     try:
         import torch  # noqa: F401  before its libraries are looked for
@@ -211,7 +211,7 @@ def _load_runtime() -> None:
             from executorch.extension.pybindings import portable_lib  # noqa: F401
 
             return
-        # It holds a runtime of its own, which must find its own symbols: before another's are made global.
+        # selective_build holds its own runtime, which must resolve its own symbols: import it before another's become global.
         from executorch.codegen.tools import selective_build  # noqa: F401
         from executorch.extension.pybindings import _portable_lib
     except ImportError as error:

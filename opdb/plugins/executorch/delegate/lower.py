@@ -1,4 +1,4 @@
-"""The program of one delegate -> its graph and the ends of ``execute``, by the lowering of ``opdb compile``."""
+"""Lowers the program of one delegate to its graph and the ends of ``execute``, with the lowering of ``opdb compile``."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from opdb.programs.torch.program import Program
 
 
 def lower(edge: ExportedProgram, options: Options, name: str) -> Module:
-    """What a blob says of ``edge``, with a graph called ``name`` and no context yet.
+    """The content of a blob for ``edge``, with a graph called ``name`` and no context yet.
 
-    Raises OpdbError with every node that the target refuses, and why.
+    Raises OpdbError with every node that the target refuses, and the reasons.
     """
     judged = Judge(options).of(aten.read(edge, values=True))
     program, coverage = judged.program, judged.coverage
@@ -51,7 +51,7 @@ def lower(edge: ExportedProgram, options: Options, name: str) -> Module:
 
 
 def identity(options: Options) -> Identity:
-    """Where the payload runs; the library that prepares a context is added by who calls it."""
+    """The target of the payload; the caller adds the library that prepares a context."""
     if options.backend == KERNELS:
         return Identity(sdk=options.sdk or "", opdb=__version__)
     graph, target = options.graph_options, options.target.spelled()
@@ -70,7 +70,7 @@ def identity(options: Options) -> Identity:
 
 
 def _complete(judged: Judged, options: Options) -> None:
-    """Raises OpdbError unless every node has a form."""
+    """Raises OpdbError unless every node is accepted."""
     told = [
         f"{row.node} ({row.target}): {'; '.join(dict.fromkeys(judged.refused[row.node]))}"
         for row in judged.coverage.rows
@@ -84,7 +84,7 @@ def _complete(judged: Judged, options: Options) -> None:
 
 
 def _optimized(graph: QnnGraph, options: Options) -> QnnGraph:
-    """The graph after the passes; as it was where a pass made what no C kernel computes."""
+    """The graph after the passes; unchanged if a pass made an op without a C kernel."""
     made = optimize(graph, options.target, options.without).graph
     if options.backend != KERNELS:
         return made
@@ -101,7 +101,7 @@ def _of(handles: Mapping[str, int], names: Iterable[str]) -> tuple[int, ...]:
 
 
 def origins(before: QnnGraph, after: QnnGraph) -> dict[str, list[str]]:
-    """The edge nodes behind each op of an optimized graph: of the ops between its outputs and its inputs that are no ops any more."""
+    """The edge nodes behind each op of an optimized graph, including those of vanished ops between its outputs and its inputs."""
     maker = {name: op for op in before.ops for name in op.outputs}
     written = {name for op in after.ops for name in op.outputs}
     left = {op.name for op in after.ops}
@@ -189,7 +189,7 @@ def _bytes(value: torch.Tensor) -> bytes:
 
 
 def _narrowed(value: torch.Tensor, name: str) -> bytes:
-    """The bytes of a buffer as the graph has it: int64 as int32."""
+    """The bytes of a buffer in the graph's type: int64 becomes int32."""
     if value.dtype == torch.int64:
         limits = torch.iinfo(torch.int32)
         if value.numel() and not limits.min <= int(value.min()) <= int(value.max()) <= limits.max:

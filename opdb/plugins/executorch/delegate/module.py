@@ -1,4 +1,4 @@
-"""What a blob says: a graph, the ends of ``execute``, the buffers that are kept, where it runs."""
+"""The content of a blob: a graph, the ends of ``execute``, the kept buffers, the target."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Arg:
-    """One tensor of execute's args.  ``scalar_type``: ExecuTorch's; ``shape`` as the program has it.
+    """One tensor of execute's args.  ``scalar_type``: ExecuTorch's; ``shape``: the program's.
 
-    ``tensor``: its name in the graph, None for an input that the graph does not read and for an output that is known
-    already, which has its value in ``constant``.
+    ``tensor``: its name in the graph; None for an input that the graph does not read, and for an output that is known
+    in advance, whose value is ``constant``.
     """
 
     kind: str  # "input" or "output"
@@ -33,7 +33,7 @@ class Arg:
 
 @dataclass(frozen=True)
 class State:
-    """A buffer that the delegate keeps; ``initial``: the bytes that it holds before the first run."""
+    """A buffer that the delegate keeps; ``initial``: its bytes before the first run."""
 
     name: str
     input: str
@@ -43,7 +43,7 @@ class State:
 
 @dataclass(frozen=True)
 class Identity:
-    """Where and by what the payload runs; ``backend`` empty: opdb's C kernels."""
+    """The target of the payload, and the versions that made it; ``backend`` empty: opdb's C kernels."""
 
     backend: str = ""
     soc: str = ""
@@ -62,18 +62,18 @@ class Identity:
 
 @dataclass(frozen=True)
 class ContextFile:
-    """``content``: a context file of opdb's (docs/reference/qnn-context-files.md); QNN's binary begins at ``binary``."""
+    """``content``: an opdb context file (docs/reference/qnn-context-files.md); QNN's binary begins at ``binary``."""
 
     content: bytes
     binary: int
-    key: str = ""  # the program's named data that holds it; empty: the blob does
+    key: str = ""  # the program's named data that holds it; empty: it is in the blob
 
 
 @dataclass(frozen=True)
 class Module:
-    """What a blob says.  ``handles``: of each op by its name, the debug handles of the edge nodes behind it.
+    """The content of a blob.  ``handles``: op name -> the debug handles of the edge nodes behind it.
 
-    ``ids``: the numbers that the library of a context knows the tensors at the ends by, by their names.
+    ``ids``: name -> the context library's number of each tensor at the ends.
     """
 
     graph: QnnGraph
@@ -90,14 +90,14 @@ ITEM_SIZES = {0: 1, 1: 1, 2: 2, 3: 4, 4: 8, 5: 2, 6: 4, 7: 8, 11: 1, 15: 2, 27: 
 
 
 def constant_size(scalar_type: int, shape: Sequence[int]) -> int:
-    """The bytes of a tensor of the program.  Raises OpdbError for a type that no blob has."""
+    """The bytes of a tensor of the program.  Raises OpdbError for a type that blobs do not support."""
     if scalar_type not in ITEM_SIZES:
         raise OpdbError(f"the scalar type {scalar_type} of ExecuTorch is none that the delegate takes")
     return ITEM_SIZES[scalar_type] * math.prod(shape)
 
 
 def numpy_type(dtype: str) -> str:
-    """How numpy stores a data type (short name), little-endian; 4 bits have a byte."""
+    """The little-endian numpy type for a data type (short name); 4-bit values take a byte each."""
     return np.dtype(BY_SHORT[dtype].numpy or "uint8").newbyteorder("<").str
 
 

@@ -1,4 +1,4 @@
-"""Nodes of an edge program for opdb's delegate: ``OpdbPartitioner``, an ExecuTorch partitioner."""
+"""``OpdbPartitioner``, an ExecuTorch partitioner that selects an edge program's nodes for opdb's delegate."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from opdb.plugins.executorch.delegate.backend import OpdbBackend
 from opdb.plugins.executorch.delegate.decide import Decider, Decision
 from opdb.plugins.executorch.delegate.specs import Options
 
-#: The name of the class that prepares, and of the backend that the runtime looks for.
+#: The name of the preparing class, and of the backend that the runtime looks up.
 BACKEND = OpdbBackend.__name__
 TAG = "delegation_tag"
 
@@ -26,11 +26,11 @@ TAG = "delegation_tag"
 class OpdbPartitioner(Partitioner):  # type: ignore[misc]  # untyped base
     """Tags the nodes that the validators of a target accept; all others stay for the next partitioner or the CPU.
 
-    ``options``: where the nodes run.  With several, each takes what the ones before it did not, e.g. a QNN graph first, then
-    opdb's C kernels, in one program.  ``minimum``: groups of fewer operators are not delegated.
+    ``options``: the targets.  With several, each takes nodes that the ones before it left, e.g. a QNN graph first, then
+    opdb's C kernels, in one program.  ``minimum``: groups with fewer operators are not delegated.
 
-    ``partition`` runs once per method, in order.  After it, ``decisions`` has the groups and every reason, one Decision for
-    each of ``options``; ``reasons`` has those of the last program.
+    ``partition`` runs once per method, in order.  Afterwards, ``decisions`` has the groups and every reason, one Decision for
+    each of ``options``; ``reasons`` has the reasons for the last program.
     """
 
     def __init__(self, *options: Options, minimum: int = 1) -> None:
@@ -42,11 +42,11 @@ class OpdbPartitioner(Partitioner):  # type: ignore[misc]  # untyped base
         self.options, self.minimum = options, minimum
         self.decisions: list[tuple[Decision, ...]] = []
         self._whole: tuple[ExportedProgram, list[torch._ops.OpOverload]] | None = None
-        self._scales: dict[str, torch.Tensor] = {}  # ExecuTorch partitions programs without numbers
+        self._scales: dict[str, torch.Tensor] = {}  # programs come to ``partition`` without numbers
 
     @property
     def reasons(self) -> dict[str, tuple[str, ...]]:
-        """Of the program partitioned last: why each node that no group has was left out, by all options."""
+        """Maps each node of the last partitioned program that no group has to the reasons, from all options."""
         if not self.decisions:
             return {}
         last = self.decisions[-1]
@@ -62,7 +62,7 @@ class OpdbPartitioner(Partitioner):  # type: ignore[misc]  # untyped base
         }
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
-        """Tags nodes and the constants and buffers that they alone read; the program stays as it is otherwise."""
+        """Tags nodes, and the constants and buffers that only they read; changes nothing else in the program."""
         decisions: list[Decision] = []
         taken: set[str] = set()
         specs: dict[str, DelegationSpec] = {}
@@ -98,10 +98,10 @@ class OpdbPartitioner(Partitioner):  # type: ignore[misc]  # untyped base
     def ops_to_not_decompose(
         self, ep: ExportedProgram
     ) -> tuple[list[torch._ops.OpOverload], Callable[[Node], bool] | None]:
-        """Operators that stay whole: those of which the validators accept every call.
+        """Operators to keep whole: those for which the validators accept every call.
 
-        ExecuTorch decides of single calls as well, but its way to do so changes how results lie in memory, and the export of
-        attention ends at the view behind it.
+        ExecuTorch can also decide single calls, but its way changes the memory layout of results, and the export of
+        attention fails at the view that follows.
         """
         if self._whole is None or self._whole[0] is not ep:  # ExecuTorch asks twice
             self._whole = ep, self._kept_whole(ep)
@@ -110,7 +110,7 @@ class OpdbPartitioner(Partitioner):  # type: ignore[misc]  # untyped base
 
     def _kept_whole(self, ep: ExportedProgram) -> list[torch._ops.OpOverload]:
         calls = [n for n in ep.graph.nodes if _decomposed(n)]
-        if not calls:  # as at the end of the flow, where a program is of the edge dialect
+        if not calls:  # e.g. at the end of the flow, when the program is in the edge dialect
             return []
         accepted = {name for options in self.options for name in Decider(ep, options).decide().taken}
         left = {n.target for n in calls if n.name not in accepted}
@@ -118,7 +118,7 @@ class OpdbPartitioner(Partitioner):  # type: ignore[misc]  # untyped base
 
 
 def _decomposed(node: Node) -> bool:
-    """Whether PyTorch decomposes a call of an operator that a spec maps."""
+    """True if PyTorch decomposes this call and a spec maps its operator."""
     target = node.target
     return (
         node.op == "call_function"
@@ -131,7 +131,7 @@ def _decomposed(node: Node) -> bool:
 
 
 def _tag_buffers(program: ExportedProgram, tag: str) -> None:
-    """Tags buffers that the program changes where the group reads, writes and keeps them to itself."""
+    """Tags changed buffers that only the group reads, and whose new value it writes and shares with no other node."""
     nodes = {n.name: n for n in program.graph.nodes}
     signature = program.graph_signature
     writers: dict[str, list[str]] = {}

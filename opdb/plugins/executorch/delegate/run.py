@@ -1,6 +1,6 @@
-"""Lowered programs run in Python, without ExecuTorch's runtime: delegates by what they hold, the other nodes by PyTorch.
+"""Runs lowered programs in Python, without ExecuTorch's runtime: delegates by their payload, the other nodes in PyTorch.
 
-A graph for the C kernels runs in this process; what a library of QNN runs, runs in a child process, where a crash is an error.
+A graph for the C kernels runs in this process; QNN's libraries run in a child process, where a crash is an error.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 
 
 class Delegate:
-    """One blob, ready to run: what ExecuTorch's runtime does in init, execute and destroy.  A context manager.
+    """One blob, ready to run, like init, execute, and destroy in ExecuTorch's runtime.  A context manager.
 
-    ``named``: the program's named data by key.  Buffers that the delegate keeps are kept from one call to the next.
+    ``named``: the program's named data by key.  Buffers of the delegate keep their values from one call to the next.
     Raises OpdbError for a damaged blob.
     """
 
@@ -53,7 +53,7 @@ class Delegate:
         self._run = self._prepared()
 
     def execute(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
-        """The outputs.  Raises OpdbError for inputs that do not fit, and where the backend fails."""
+        """The outputs.  Raises OpdbError for inputs that do not fit, and if the backend fails."""
         wanted = [a for a in self.module.args if a.kind == "input"]
         if len(inputs) != len(wanted):
             raise OpdbError(f"the delegate has {len(wanted)} inputs, {len(inputs)} are given")
@@ -146,7 +146,7 @@ def _array(content: bytes, tensor: GraphTensor) -> Array:
 
 
 def _stored(value: torch.Tensor, tensor: GraphTensor, place: int) -> Array:
-    """A tensor of the program as the graph has it.  Raises OpdbError for an int64 beyond int32."""
+    """A tensor of the program in the graph's type.  Raises OpdbError for int64 values beyond int32."""
     value = value.detach().cpu().contiguous()
     if value.dtype == torch.bfloat16:
         value = value.view(torch.uint16)
@@ -177,8 +177,8 @@ class Runner:
         with Runner(to_edge_transform_and_lower(exported, partitioner=[OpdbPartitioner(...)])) as lowered:
             lowered.execute("forward", x)
 
-    A delegate of another backend runs its nodes in PyTorch.  Buffers keep their values from one call to the next;
-    ``share_buffers``: those of one name that programs keep are one for all methods, as ExecuTorch's memory planning has them
+    Delegates of other backends run their nodes in PyTorch.  Buffers keep their values from one call to the next;
+    ``share_buffers``: buffers of the program with the same name are shared by all methods, like ExecuTorch's memory planning
     with ``share_mutable_buffers``.
     """
 
@@ -201,7 +201,7 @@ class Runner:
         return [self._delegate(m) for m in found if m.backend_id == BACKEND]
 
     def execute(self, method: str, *inputs: torch.Tensor) -> tuple[Any, ...]:
-        """The results of a method, flat.  Raises OpdbError for the name of none, and where a delegate fails."""
+        """The flat results of a method.  Raises OpdbError for an unknown method, and if a delegate fails."""
         program = self._program(method)
         signature, owner = program.graph_signature, "" if self._share else method
         held = {**program.constants, **program.state_dict}
@@ -244,7 +244,7 @@ class Runner:
 
 
 def named_data(module: LoweredBackendModule) -> dict[str, bytes]:
-    """What a lowered module holds beside its blob, by key."""
+    """The named data of a lowered module, which is outside of its blob, by key."""
     store = module.named_data_store_output
     if store is None:
         return {}

@@ -1,4 +1,4 @@
-"""Data types and shapes at the ends of a lowered module; shapes that are not fixed are refused with the cure."""
+"""Data types and shapes at the ends of a lowered module; dynamic shapes are refused, with the cure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TORCH_TYPES = {code: dtype for dtype, code in SCALAR_TYPES.items()}
 
 
 def symbolic(node: Node, program: ExportedProgram) -> str:
-    """Why a node with a dimension that only the run knows stays outside, and what to do; empty where all are fixed."""
+    """The reason and the cure if a dimension of ``node`` or its inputs is only known at run time; "" if all are fixed."""
     for source in (node, *node.all_input_nodes):
         for value in _values(source.meta.get("val")):
             dims = value.shape if isinstance(value, torch.Tensor) else (value,)
@@ -37,7 +37,7 @@ def _refusal(source: Node, dim: Any, program: ExportedProgram) -> str:
 
 
 def _range(dim: Any, program: ExportedProgram) -> str:
-    """e.g. , from 2 to 128"""
+    """The range of a dimension, e.g. ", from 2 to 128"; "" if unknown."""
     known = {str(symbol): bounds for symbol, bounds in program.range_constraints.items()}
     bounds = known.get(str(dim))
     return "" if bounds is None else f", from {bounds.lower} to {bounds.upper}"
@@ -52,11 +52,11 @@ def _values(value: Any) -> Iterator[Any]:
 
 
 class Padded(torch.nn.Module):  # type: ignore[misc]  # untyped base
-    """A module for inputs of up to a size, as a module of that size alone: what ``dynamic_shapes`` with a bound asks for.
+    """Runs inputs of up to a maximum size in a module of fixed size; use it instead of bounded ``dynamic_shapes``.
 
-    Inputs are filled up with ``fill`` along ``dim`` before they come to ``module``, and results that have the size there
-    are cut again, by ``run``.  It is right where what is filled up does not change the rest, e.g. a causal decoder, or with a
-    mask among the inputs.  ``module`` is exported; ``run`` is Python's side.
+    ``pad`` fills inputs up with ``fill`` along ``dim``; ``cut`` trims results of that size again.  This is correct
+    if the padding does not change the rest, e.g. for a causal decoder, or with a mask among the inputs.  Export this
+    module, and call ``pad`` and ``cut`` in Python.
     """
 
     def __init__(self, module: torch.nn.Module, dim: int, size: int, fill: float = 0) -> None:
@@ -64,11 +64,11 @@ class Padded(torch.nn.Module):  # type: ignore[misc]  # untyped base
         self.module, self.dim, self.size, self.fill = module, dim, size, fill
 
     def forward(self, *args: torch.Tensor) -> Any:
-        """``module`` at the exported size: what torch.export sees."""
+        """Calls ``module`` at the exported size; torch.export sees this."""
         return self.module(*args)
 
     def pad(self, *args: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """The inputs at the exported size.  Raises ValueError for more than that."""
+        """The inputs padded to the exported size.  Raises ValueError for larger ones."""
         return tuple(self._padded(a) for a in args)
 
     def _padded(self, x: torch.Tensor) -> torch.Tensor:
@@ -84,7 +84,7 @@ class Padded(torch.nn.Module):  # type: ignore[misc]  # untyped base
         return torch.cat([x, x.new_full(filling, self.fill)], self.dim)
 
     def cut(self, results: Any, size: int) -> tuple[torch.Tensor, ...]:
-        """The results of an input with ``size`` along the dimension."""
+        """The results for an input of size ``size`` along the dimension."""
         return tuple(
             r.narrow(self.dim, 0, size) if r.dim() > self.dim and r.shape[self.dim] == self.size else r
             for r in results

@@ -1,4 +1,4 @@
-"""What a module is lowered for: options with types, and ExecuTorch's compile specs that carry them."""
+"""Typed options for lowering a module, and the ExecuTorch compile specs that carry them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opdb.lower.passes import check_names
 from opdb.runtime.qnn.context import SHARES_WEIGHTS
 from opdb.runtime.qnn.graph import GraphOptions
 
-#: opdb's own C kernels, in the place of a backend of QNN.
+#: opdb's own C kernels, instead of a backend of QNN.
 KERNELS = "KERNELS"
 PAYLOADS = ("context", "graph")
 WEIGHTS = ("named", "blob")
@@ -27,22 +27,22 @@ PREFIX = "opdb."
 
 @dataclass(frozen=True)
 class Options:
-    """Where and how the nodes run.
+    """The target of the nodes and how they run.
 
     ``backend``: one of QNN's that run on this machine or emulate a chip here (HTP, CPU), or KERNELS.
     ``soc``, ``sdk``, ``execution``, ``errata``, ``ignored``: as in opdb.catalog.targets.target.Target.
-    ``payload``: "context" is prepared here, "graph" when the module is loaded; KERNELS has graphs alone.
-    ``precision``: "fp16" computes float32 in float16; by default where the backend has no other way.
+    ``payload``: "context" is prepared here, "graph" when the module is loaded; KERNELS only has graphs.
+    ``precision``: "fp16" computes float32 in float16; the default for backends that cannot do otherwise.
     ``optimization``, ``vtcm_mb``, ``hvx_threads``: see opdb.runtime.qnn.graph.GraphOptions.
-    ``weights``: "named" puts large constants beside the blob, where methods share them; "blob" puts them inside.
-    ``mutable_buffers``: "delegate" keeps those that only its nodes read and write; "program" leaves all to ExecuTorch, which
+    ``weights``: "named" puts large constants outside of the blob, where methods share them; "blob" puts them inside.
+    ``mutable_buffers``: "delegate" keeps buffers that only its nodes use; "program" leaves all to ExecuTorch, which
     can share them between methods.
-    ``results``: "all" makes every tensor inside the graph a result, which `opdb debug` compares with PyTorch; a library then
-    joins fewer ops.  The C kernels show theirs without.
-    ``without``: names of passes of opdb.lower.passes that are left out.
-    ``leave``: ATen targets that are not taken, e.g. aten.softmax.int.
+    ``results``: "all" makes every tensor inside the graph a result, which `opdb debug` compares with PyTorch; libraries then
+    fuse fewer ops.  The C kernels show theirs anyway.
+    ``without``: names of passes of opdb.lower.passes to skip.
+    ``leave``: ATen targets not to take, e.g. aten.softmax.int.
 
-    Raises OpdbError for a value that is none.
+    Raises OpdbError for an invalid value.
     """
 
     backend: str = KERNELS
@@ -82,7 +82,7 @@ class Options:
             if (value := getattr(self, name)) is not None and value not in allowed:
                 raise OpdbError(f"{name}: {value!r} is not a valid value; one of {', '.join(allowed)}")
         check_names(self.without)
-        self.target.context()  # an unknown SoC or SDK
+        self.target.context()  # raises for an unknown SoC or SDK
         if backend != KERNELS:
             self.graph_options.check(backend)
 
@@ -94,21 +94,21 @@ class Options:
 
     @property
     def target(self) -> Target:
-        """What validators are asked about; without a backend for the C kernels."""
+        """The target for the validators; without a backend for the C kernels."""
         if self.backend == KERNELS:
             return Target(None, sdk=self.sdk)
         return Target(self.backend, self.soc, self.sdk, self.execution, self.errata, frozenset(self.ignored))
 
     @property
     def prepared(self) -> bool:
-        """Whether the payload is a context."""
+        """True if the payload is a context."""
         return self.backend != KERNELS and self.payload != "graph"
 
     @property
     def shares(self) -> bool:
-        """Whether one context for all methods has equal weights once.
+        """True if one context for all methods stores equal weights once.
 
-        The emulation does not load such a context: "Shared weights buffer isn't supported on this platform" (1000).
+        The emulation cannot load such a context: "Shared weights buffer isn't supported on this platform" (1000).
         """
         return (
             self.prepared
@@ -119,12 +119,12 @@ class Options:
 
     @property
     def graph_options(self) -> GraphOptions:
-        """How the library prepares the graphs."""
+        """Options with which the library prepares the graphs."""
         precision = self.precision or ("fp16" if half(self.backend) else None)
         return GraphOptions(precision, self.optimization, self.vtcm_mb, self.hvx_threads)
 
     def compile_specs(self) -> list[CompileSpec]:
-        """Those that are not as by default, in the order of the fields; the same options give the same bytes."""
+        """The compile specs of options that differ from the default, in field order; equal options give equal bytes."""
         made = [CompileSpec(f"{PREFIX}backend", self.backend.encode())]
         for f in fields(self):
             value = getattr(self, f.name)
@@ -135,9 +135,9 @@ class Options:
 
 
 def options_of(specs: Sequence[CompileSpec]) -> Options:
-    """The options that compile specs carry.
+    """The options in compile specs.
 
-    Raises OpdbError for a key that is none, one that is there twice, and a value of another type.
+    Raises OpdbError for an unknown key, a repeated one, and a value of the wrong type.
     """
     given: dict[str, Any] = {}
     names = [f.name for f in fields(Options)]

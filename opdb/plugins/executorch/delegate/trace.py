@@ -1,6 +1,6 @@
-"""A program's run under ExecuTorch's event tracer: python -m opdb.plugins.executorch.delegate.trace REQUEST.json
+"""Runs a program under ExecuTorch's event tracer: python -m opdb.plugins.executorch.delegate.trace REQUEST.json
 
-In a process of its own: what QNN's libraries do there ends no other.
+It is a separate process, so that a crash in QNN's libraries ends no other.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from opdb.plugins.executorch.delegate.blob import DIGEST, MAGIC
 
 @dataclass(frozen=True)
 class Call:
-    """A delegate of opdb's in a method: the instruction that calls it, and its blob."""
+    """A call in a method to a delegate of opdb's: the instruction, and the delegate's blob."""
 
     instruction: int
     blob: bytes
 
 
 def calls(pte: Any, method: str) -> list[Call]:
-    """The calls of opdb's delegates in ``method`` of a PTEFile, in its order.  Raises OpdbError for no such method."""
+    """The calls of opdb's delegates in ``method`` of a PTEFile, in its order.  Raises OpdbError for an unknown method."""
     plans = {plan.name: plan for plan in pte.program.execution_plan}
     if method not in plans:
         raise OpdbError(f"the program has no method {method!r}; it has: {', '.join(plans)}")
@@ -54,7 +54,7 @@ def opened(data: bytes, name: str) -> Any:
 
 
 def _trace(request: dict[str, Any]) -> dict[str, Any]:
-    """Two traces: of ``runs`` executions with times, of one with every value."""
+    """Writes two traces: ``runs`` executions with times, and one with every value."""
     import torch
 
     data = Path(request["pte"]).read_bytes()
@@ -79,7 +79,7 @@ def _trace(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _place(loaded: library.Loaded, found: list[Call]) -> None:
-    """Tells the backend which instruction each blob is called by; see instructions.h."""
+    """Tells the backend which instruction calls each blob; see instructions.h."""
     loaded.library.opdb_delegate_instructions(bytes(32), None, ctypes.c_uint32(0))
     for call in found:
         place = (ctypes.c_int32 * 1)(call.instruction)

@@ -1,1 +1,1 @@
-"""What opdb changes inside ExecuTorch, a patch for each change."""
+"""opdb's changes to ExecuTorch, one patch for each."""

@@ -1,4 +1,4 @@
-"""How builders learn which program they build for, and stay in place beside op packages."""
+"""Patches that tell builders their program's target, and keep them registered next to op packages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _builders_know_no_target() -> bool:
     always=True,
 )
 def follow_target(context: Context) -> Undo:
-    """Every program is judged for the backend and SoC of its own compiler specs."""
+    """Judges every program for the backend and SoC of its own compiler specs."""
     from executorch.backends.qualcomm import qnn_preprocess
     from executorch.backends.qualcomm.partition import qnn_partitioner
 

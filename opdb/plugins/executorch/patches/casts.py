@@ -1,4 +1,4 @@
-"""Casts and types that ExecuTorch's passes get wrong, and tensors of buffers and of the CPU."""
+"""Patches for casts and types that ExecuTorch's passes get wrong, and for tensors of buffers and of the CPU."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def casts(context: Context) -> Undo:
 
 
 def keeps_values(dtype: Any, through: Any) -> bool:
-    """Whether each value of a torch dtype is itself after a cast to ``through``; int64 counts as int32, as in QNN."""
+    """True if every value of a torch dtype survives a cast to ``through``; int64 counts as int32, as in QNN."""
     import torch
 
     if torch.bool in (dtype, through):
@@ -83,7 +83,7 @@ def _ends_at_several_results() -> bool:
     needed=_ends_at_several_results,
 )
 def types_of_several_results(context: Context) -> Undo:
-    """I64toI32 is not told the types of a node of several results, but those of each result that leaves."""
+    """Removes the types of a node with several results, so that I64toI32 uses the type of each result that leaves."""
     from executorch.backends.qualcomm._passes.i64_to_i32 import I64toI32
     from executorch.backends.qualcomm.utils.constants import QCOM_ORIG_DTYPE
 
@@ -134,7 +134,7 @@ def _names_another_node() -> bool:
     needed=_names_another_node,
 )
 def buffers_that_change(context: Context) -> Undo:
-    """The program's signature names the Dequantize that InsertIOQDQ puts between a node and the buffer it changes."""
+    """Makes the program's signature name the Dequantize that InsertIOQDQ puts between a node and the buffer it changes."""
     from executorch.backends.qualcomm._passes.insert_io_qdq import InsertIOQDQ
     from torch.export.graph_signature import OutputKind
 
@@ -174,7 +174,7 @@ def _dequantizes_inputs() -> bool:
     needed=_dequantizes_inputs,
 )
 def inputs_quantized(context: Context) -> Undo:
-    """A delegate's input with the encoding of a Dequantize, e.g. a view that the CPU computes, is quantized with it."""
+    """Quantizes a delegate's input that has the encoding of a Dequantize, e.g. a view that the CPU computes."""
     from executorch.backends.qualcomm._passes.insert_io_qdq import InsertIOQDQ
     from executorch.backends.qualcomm.builders.node_visitor import q_dq_map, q_ops
     from executorch.backends.qualcomm.utils.constants import QCOM_ENCODING, QCOM_QUANT_ATTRS

@@ -1,4 +1,4 @@
-"""Valid programs at which ExecuTorch's passes raise."""
+"""Patches for valid programs at which ExecuTorch's passes raise."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _lifts_alpha() -> bool:
     module = traced(lambda x: torch.ops.aten.add.Scalar(x, 2, 3), x)
     try:
         changed = LiftConstantScalarOperands()(module).graph_module
-    except Exception:  # whatever the release raises
+    except Exception:  # anything that the release raises
         return True
     return differs(changed, lambda x: x + 6, x)
 
@@ -113,7 +113,7 @@ def _lifts_alpha() -> bool:
     needed=_lifts_alpha,
 )
 def alphas(context: Context) -> Undo:
-    """Numbers are multiplied by theirs; ``rsub``, which multiplies the tensor, gets it by its name."""
+    """Multiplies the number by alpha; ``rsub``, which multiplies the tensor, gets alpha as a keyword."""
     import torch
     from executorch.backends.qualcomm._passes.lift_constant_scalar_operands import LiftConstantScalarOperands
 
@@ -135,7 +135,7 @@ def alphas(context: Context) -> Undo:
 
 
 def of_other_windows(node: Any) -> bool:
-    """Whether DecomposeColIm ends at a node: it takes square windows side by side, of batches, without zeros between or around."""
+    """True if DecomposeColIm fails at a node: it only takes adjacent square windows of batches, without dilation or padding."""
     name = getattr(node.target, "__name__", "").removesuffix(".default")
     if name not in ("aten.im2col", "im2col", "aten.col2im", "col2im"):
         return False
@@ -187,7 +187,7 @@ def _has_no_name() -> bool:
     needed=_has_no_name,
 )
 def named_results(context: Context) -> Undo:
-    """A ``.pte`` keeps the shape of what the module returned as text, in which each type has a name."""
+    """Gives these types names: a ``.pte`` stores the structure of the module's results as text, which needs them."""
     import torch
     from torch.utils import _pytree as pytree
 

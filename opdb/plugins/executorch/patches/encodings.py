@@ -1,4 +1,4 @@
-"""Encodings that ExecuTorch's passes lose or make wrong between the quantizer and the builders."""
+"""Patches for encodings that ExecuTorch's passes lose or corrupt between the quantizer and the builders."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def _zero_points_become_int32() -> bool:
     needed=_zero_points_become_int32,
 )
 def int64_zero_points(context: Context) -> Undo:
-    """Zero points of weights and biases by channel are int64, before and after ExecuTorch turns the rest into int32.
+    """Makes per-channel zero points of weights and biases int64 before and after ExecuTorch turns the rest into int32.
 
-    Where the reader of a weight falls back to the CPU, ExecuTorch's kernel reads them as int64 whatever they are, and
-    the numbers would be off by what lies in memory.
+    If the reader of a weight falls back to the CPU, ExecuTorch's kernel reads them as int64 in any case, and
+    int32 would give wrong numbers from whatever is next in memory.
     """
     from executorch.backends.qualcomm._passes.i64_to_i32 import I64toI32
     from executorch.backends.qualcomm._passes.qnn_pass_manager import QnnPassManager
@@ -78,7 +78,7 @@ def _zero_points(graph: Any) -> list[Any]:
 
 
 def _widen(placeholder: Any, program: Any) -> None:
-    """Makes a buffer of int32 one of int64."""
+    """Converts an int32 buffer to int64."""
     import torch
 
     name = program.graph_signature.inputs_to_buffers.get(placeholder.name)
@@ -88,13 +88,13 @@ def _widen(placeholder: Any, program: Any) -> None:
             placeholder.meta["val"] = placeholder.meta["val"].to(torch.int64)
 
 
-#: Operators whose first argument, some of which the result replaces, has the result's encoding.
+#: Operators that overwrite part of their first argument, which therefore has the result's encoding.
 _WRITTEN_INTO = ("aten.index_put.default", "aten.index_copy.default", "aten.slice_scatter.default",
                  "aten.select_scatter.default")  # fmt: skip
 
 
 def _has_no_encoding(function: Any, target: str, *inputs: Any, at: Any) -> bool:
-    """Whether AnnotateQuantAttrs leaves the node ``at(node)`` of the operator ``target`` without an encoding."""
+    """True if AnnotateQuantAttrs leaves the node ``at(node)`` of the operator ``target`` without an encoding."""
     from executorch.backends.qualcomm._passes.annotate_quant_attrs import AnnotateQuantAttrs
     from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
 
@@ -124,11 +124,11 @@ def _written_has_none() -> bool:
     needed=_written_has_none,
 )
 def encodings_of_what_is_written_into(context: Context) -> Undo:
-    """An input or constant that index_put and its like write into has the encoding of the result.
+    """Gives an input or constant that index_put and similar operators write into the encoding of the result.
 
-    ExecuTorch's quantizer observes the values and the result only.  What other nodes read keeps its numbers, and so
-    does what is added to.  The memory of a buffer that the program changes holds numbers of floating point, which
-    InsertIOQDQ quantizes first and dequantizes last.
+    ExecuTorch's quantizer only observes the values and the result.  A tensor that other nodes also read keeps its
+    numbers, and so does one that values are added to.  The memory of a buffer that the program changes holds
+    floating-point numbers, which InsertIOQDQ quantizes first and dequantizes last.
     """
     from executorch.backends.qualcomm._passes.annotate_quant_attrs import AnnotateQuantAttrs
     from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
@@ -154,7 +154,7 @@ def encodings_of_what_is_written_into(context: Context) -> Undo:
     return replaced(AnnotateQuantAttrs, "call", call)
 
 
-#: What PyTorch puts around an operator that it turns into one of another rank; e.g. of an image without a batch.
+#: PyTorch's operators around one that it replaces by one of another rank; e.g. for an image without a batch.
 _RANKS = (
     "aten.unsqueeze_copy.default",
     "aten.squeeze_copy.dims",
@@ -184,10 +184,10 @@ def _inside_has_none() -> bool:
     needed=_inside_has_none,
 )
 def encodings_within_ranks(context: Context) -> Undo:
-    """Between what is quantized and what is quantized, an operator of another rank has the encodings of its ends.
+    """Gives an operator of another rank between quantized tensors the encodings of its ends.
 
-    An image without a batch is convolved, and a line pooled, with a dimension more, after the quantizer has gone:
-    what comes in has the encoding of what it is made from, the result that of what is made of it.
+    An image without a batch is convolved, and a line pooled, with an extra dimension that comes after the
+    quantizer: the input gets the encoding of its source, the result that of its reader.
     """
     from executorch.backends.qualcomm._passes.annotate_quant_attrs import AnnotateQuantAttrs
     from executorch.backends.qualcomm._passes.utils import get_quant_attrs
@@ -220,13 +220,13 @@ def encodings_within_ranks(context: Context) -> Undo:
 
 
 def _gaps_are_zero(dialect: Any) -> bool:
-    """``dialect``: makes the graph of a quantized convolution in which CanonicalizeConv spreads filters."""
+    """True if the gaps of a spread filter are 0.  ``dialect``: makes the graph in which CanonicalizeConv spreads filters."""
     import torch
     from executorch.backends.qualcomm._passes.canonicalize_conv import CanonicalizeConv
     from executorch.backends.qualcomm.builders.utils import get_parameter
 
     class Spread(torch.nn.Module):  # type: ignore[misc]  # untyped base
-        """A transposed convolution of filters of 8 bits per tensor, whose zero is stored as 7."""
+        """A transposed convolution with a per-tensor 8-bit filter whose zero is stored as 7."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -253,10 +253,10 @@ def _gaps_are_zero(dialect: Any) -> bool:
     until="1.5",
 )
 def zeros_of_dilated_filters(context: Context) -> Undo:
-    """The gaps of a transposed convolution's filter hold what its encoding stores for zero.
+    """Fills the gaps of a transposed convolution's filter with the zero point of its encoding.
 
-    ExecuTorch spreads such filters before anything is lowered, and fills in 0, which is another number where the
-    zero point is another one: filters of 8 bits per tensor beside 16-bit activations.
+    ExecuTorch spreads such filters before lowering and fills in 0, which is wrong if the
+    zero point differs: 8-bit per-tensor filters next to 16-bit activations.
     """
     from executorch.backends.qualcomm._passes.canonicalize_conv import CanonicalizeConv
     from executorch.backends.qualcomm.builders.utils import get_parameter
@@ -292,7 +292,7 @@ def zeros_of_dilated_filters(context: Context) -> Undo:
     since="1.5",
 )
 def zeros_of_dilated_filters_of_edge(context: Context) -> Undo:
-    """The pass comes after the edge program is made, and spreads filters in the graph's order."""
+    """Does the same for 1.5, whose pass runs on the edge program and spreads filters in the graph's order."""
     from executorch.backends.qualcomm._passes.canonicalize_conv import CanonicalizeConv as owner  # noqa: N813
     from executorch.exir.dialects._ops import ops as exir_ops
 

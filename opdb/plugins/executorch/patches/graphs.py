@@ -1,4 +1,4 @@
-"""Small programs on which self-tests run a pass of ExecuTorch as the release has it."""
+"""Small programs on which self-tests run an unpatched pass of ExecuTorch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 class Call(torch.nn.Module):  # type: ignore[misc]  # untyped base
-    """A module of one function."""
+    """A module that calls one function."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
@@ -20,13 +20,13 @@ class Call(torch.nn.Module):  # type: ignore[misc]  # untyped base
 
 
 def traced(function: Callable[..., Any], *inputs: Any) -> Any:
-    """The graph of ATen operators that a quantizer's passes see."""
+    """The graph of ATen operators that the passes of a quantizer see."""
     with torch.no_grad():
         return torch.export.export(module(function), inputs, strict=True).module(check_guards=False)
 
 
 def edge(function: Callable[..., Any], *inputs: Any, whole: Sequence[Any] = ()) -> Any:
-    """The edge program.  ``whole``: operators of ATen that are not decomposed."""
+    """The edge program.  ``whole``: ATen operators that are not decomposed."""
     from executorch.exir import EdgeCompileConfig, to_edge
 
     config = EdgeCompileConfig(_check_ir_validity=False, preserve_ops=list(whole))
@@ -40,12 +40,12 @@ def module(function: Callable[..., Any]) -> torch.nn.Module:
 
 
 def differs(changed: Any, function: Callable[..., Any], *inputs: torch.Tensor, error: float = 1e-5) -> bool:
-    """Whether a graph that a pass has changed gives another result than PyTorch, or none."""
+    """True if a graph changed by a pass gives another result than PyTorch, or raises."""
     changed.recompile()
     try:
         with torch.no_grad():
             got = changed(*inputs)
-    except Exception:  # whatever the operators of the graph raise
+    except Exception:  # anything that operators of the graph raise
         return True
     got = got[0] if isinstance(got, (tuple, list)) else got
     wanted = module(function)(*inputs)
@@ -59,7 +59,7 @@ def differs(changed: Any, function: Callable[..., Any], *inputs: torch.Tensor, e
 def raises(function: Callable[..., Any], *given: Any, **named: Any) -> bool:
     try:
         function(*given, **named)
-    except Exception:  # whatever the release raises
+    except Exception:  # anything that the release raises
         return True
     return False
 
@@ -69,14 +69,14 @@ def nodes(graph_module: Any, target: Any) -> list[Any]:
 
 
 def edge_op(name: str) -> Any:
-    """The edge dialect's operator, e.g. of aten.relu.default."""
+    """The edge dialect's operator for an ATen name, e.g. aten.relu.default."""
     from opdb.plugins.executorch.builder.operators import edge_operators
 
     return edge_operators([name])[0]
 
 
 def per_tensor(scale: float = 0.05, zero_point: int = 3, dequantize: bool = False) -> dict[str, Any]:
-    """What a node's meta holds of an encoding of 8 bits, as ExecuTorch's passes leave it."""
+    """A node's meta for an 8-bit encoding, in the form of ExecuTorch's passes."""
     from executorch.backends.qualcomm.utils import constants as key
 
     kind = "dequantize" if dequantize else "quantize"
@@ -91,7 +91,7 @@ def per_tensor(scale: float = 0.05, zero_point: int = 3, dequantize: bool = Fals
 
 
 def through(x: Any, scale: float = 0.05, zero_point: int = 3) -> Any:
-    """Quantized to 8 bits and back."""
+    """Quantizes to 8 bits and dequantizes."""
     import torch.ao.quantization.fx._decomposed
 
     of = torch.ops.quantized_decomposed
@@ -100,6 +100,6 @@ def through(x: Any, scale: float = 0.05, zero_point: int = 3) -> Any:
 
 
 def exported(function: Callable[..., Any], *inputs: Any) -> Any:
-    """The program of ATen operators, not decomposed."""
+    """The undecomposed program of ATen operators."""
     with torch.no_grad():
         return torch.export.export(module(function), inputs, strict=True)

@@ -1,4 +1,4 @@
-"""What a graph that ExecuTorch's backend makes takes and moves: each input is read, and one that is handed through keeps its type."""
+"""Patches for the inputs and outputs of QNN graphs: every input is read, and inputs that are also results keep their type."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from opdb.plugins.executorch.patches.registry import Context, patch
 from opdb.plugins.executorch.patches.undo import Undo, all_of, replaced
 from opdb.programs.torch.ranks import MOST, lower_ranks
 
-#: Operators of a shape and a data type that they take from their first argument; the value that they fill with, or the place
-#: of the argument with it.
+#: Operators that take shape and data type from their first argument; the value that they fill with, or the name of the
+#: argument for it.
 FILLS: dict[str, float | str] = {
     "aten.empty_like.default": 0, "aten.full_like.default": "fill_value", "aten.new_empty.default": 0,
     "aten.new_full.default": "fill_value", "aten.new_ones.default": 1, "aten.new_zeros.default": 0,
@@ -19,7 +19,7 @@ FILLS: dict[str, float | str] = {
 
 
 def _reads_a_shape() -> bool:
-    """Of an input that is read for its shape alone."""
+    """True if the pass manager keeps reading an input that is only needed for its shape."""
     import torch
     from executorch.backends.qualcomm._passes.qnn_pass_manager import QnnPassManager
 
@@ -39,7 +39,7 @@ def _reads_a_shape() -> bool:
     always=True,
 )
 def shapes_without_inputs(context: Context) -> Undo:
-    """What is filled in the shape of another tensor is filled in that shape: before and after PyTorch decomposes."""
+    """Replaces fills in the shape of another tensor by fills in a fixed shape, before and after PyTorch decomposes."""
     from executorch.backends.qualcomm._passes.qnn_pass_manager import QnnPassManager
 
     exports = QnnPassManager.transform_for_export_pipeline
@@ -61,7 +61,7 @@ def shapes_without_inputs(context: Context) -> Undo:
 
 
 def filled(graph_module: Any) -> Any:
-    """Puts aten.full where an operator of ``FILLS`` reads a tensor of fixed shape; what a pass of ExecuTorch returns."""
+    """Replaces operators of ``FILLS`` on a tensor of fixed shape by aten.full; returns the result of an ExecuTorch pass."""
     import torch
     from executorch.exir.dialects.edge._ops import EdgeOpOverload
     from torch.fx.passes.infra.pass_base import PassResult
@@ -105,7 +105,7 @@ def _keeps_six_dimensions() -> bool:
     needed=_keeps_six_dimensions,
 )
 def five_dimensions(context: Context) -> Undo:
-    """Windows (Swin) and pixel shuffles are moved in at most five dimensions."""
+    """Permutes windows (Swin) and pixel shuffles in at most five dimensions."""
     from executorch.backends.qualcomm._passes.qnn_pass_manager import QnnPassManager
 
     exports = QnnPassManager.transform_for_export_pipeline
@@ -137,7 +137,7 @@ def _narrows_what_is_handed_through() -> bool:
     always=True,
 )
 def handed_through(context: Context) -> Undo:
-    """The results of a graph that are its inputs stay the inputs."""
+    """Keeps the graph's results that are its inputs unchanged."""
     from executorch.backends.qualcomm._passes.i64_to_i32 import I64toI32
 
     stock = I64toI32._cast_constant_to_int32

@@ -1,4 +1,4 @@
-"""Which operators take any layout, and which arguments stay int64."""
+"""Patches of the operators that take any layout, and of the arguments that stay int64."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _lists_other_operators() -> bool:
     needed=_lists_other_operators,
 )
 def layouts(context: Context) -> Undo:
-    """opdb's view puts operators that commute with permutations in the stored layout; every layout costs others Transposes."""
+    """Adds the operators that opdb's view handles in the stored layout; each layout boundary costs Transposes."""
     from executorch.backends.qualcomm._passes.layout_transform import LayoutTransform
 
     edges = edge_operators(context.targets)
@@ -44,7 +44,7 @@ def layouts(context: Context) -> Undo:
     )
 
 
-#: ATen operators whose index arguments PyTorch wants as int64, by position (ATen's schemas).
+#: ATen operators with index arguments that PyTorch requires as int64, by position (ATen's schemas).
 _INT64 = {
     "aten.scatter.value": 2, "aten.scatter.reduce": 2, "aten.scatter.value_reduce": 2,
     "aten.scatter_add.default": 2, "aten.scatter_reduce.two": 2, "aten.take.default": 1,

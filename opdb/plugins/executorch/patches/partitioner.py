@@ -1,4 +1,4 @@
-"""What ExecuTorch's partitioner leaves to the CPU in the place of ending the export, and what it may not delegate."""
+"""Patches that leave nodes to the CPU where ExecuTorch's partitioner would end the export or must not delegate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opdb.plugins.executorch.patches.registry import Context, patch
 from opdb.plugins.executorch.patches.undo import Undo, replaced, with_contents
 from opdb.runtime.forms import Reason
 
-#: Constants that one graph would write and another read; partitioning is done again without them.
+#: Constants that one graph would write and another read; partitioning is repeated without them.
 _between_graphs: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
@@ -52,7 +52,7 @@ def _builder_ends_export() -> bool:
     always=True,
 )
 def never_abort(context: Context) -> Undo:
-    """A node that no builder takes, whose builder raises, or that QNN refuses, falls back to the CPU, with the reason."""
+    """Leaves a node to the CPU, with the reason, if no builder takes it, its builder raises, or QNN refuses it."""
     from executorch.backends.qualcomm.partition.qnn_partitioner import QnnOperatorSupport
 
     from opdb.lower.candidates import unmapped_reason
@@ -76,7 +76,7 @@ def never_abort(context: Context) -> Undo:
                 reject(node.name, (ENDLESS_SCALE,))
                 left.add(node)
                 return False
-            # Readers come first, as the partitioner goes.
+            # The partitioner visits readers first.
             if node in _between_graphs or read_outside(node, lambda u: u.op != "output" and u not in left):
                 reject(node.name, (CONSTANT_RESULT,))
                 left.add(node)
@@ -89,10 +89,10 @@ def never_abort(context: Context) -> Undo:
             ):
                 reject(node.name, (DEQUANTIZED_CONSTANT,))
                 return False
-            forms.pop(node.name, None)  # of another program, or of another asking
+            forms.pop(node.name, None)  # from another program, or an earlier call
             if stock(self, submodules, node):
                 return True
-            # HTP's validator now and then refuses what it takes when it is asked again.
+            # HTP's validator occasionally refuses a node that it accepts on a second try.
             if node.name in forms and stock(self, submodules, node):
                 return True
             if node.name in forms:
@@ -107,7 +107,7 @@ def never_abort(context: Context) -> Undo:
                 reject(node.name, (Reason("stock", "internal", f"KeyError: {e}"),))
             else:
                 reject(node.name, (unmapped_reason(node.target.__name__),))
-        except Exception as e:  # whatever a builder raises
+        except Exception as e:  # anything that a builder raises
             reject(node.name, (Reason("stock", "internal", f"{type(e).__name__}: {e}"),))
         left.add(node)
         self.nodes_to_wrappers.clear()
@@ -158,9 +158,9 @@ def _constants_make_a_graph() -> bool:
     always=True,
 )
 def without_constant_graphs(context: Context) -> Undo:
-    """A group of nodes that reads constants alone falls back to the CPU: QNN saves no graph without inputs.
+    """Leaves groups of nodes that only read constants to the CPU: QNN saves no graph without inputs.
 
-    So is a constant that another group reads as well; what it leaves is grouped anew, as it may part a group in two.
+    The same goes for a constant that another group also reads; the rest is grouped again, as its removal may split a group.
     """
     from executorch.backends.qualcomm.partition.qnn_partitioner import QnnPartitioner
 
@@ -205,7 +205,7 @@ def _lists_what_opdb_maps() -> bool:
     always=True,
 )
 def listed_as_missing(context: Context) -> Undo:
-    """Operators that ExecuTorch lists as yet to be implemented are asked about where opdb maps them."""
+    """Asks the builders of operators that ExecuTorch lists as yet to be implemented but opdb maps."""
     from executorch.backends.qualcomm.partition import common_defs
 
     edges = edge_operators(context.targets)

@@ -1,4 +1,4 @@
-"""How ExecuTorch's quantizer annotates nodes."""
+"""Patches of how ExecuTorch's quantizer annotates nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opdb.plugins.executorch.patches.undo import Undo, all_of, replaced
 
 
 def _biases_repeat_scales() -> bool:
-    """Of two groups and four channels out, channel c has the scale c % 2 of the filter."""
+    """True if channels 0 and 1 get one scale; with two groups and four channels out, channel c has the filter's scale c % 2."""
     import torch
     from executorch.backends.qualcomm.quantizer import qconfig
     from torchao.quantization.pt2e import MinMaxObserver, PerChannelMinMaxObserver
@@ -37,10 +37,10 @@ def _biases_repeat_scales() -> bool:
     needed=_biases_repeat_scales,
 )
 def biases_of_groups(context: Context) -> Undo:
-    """The bias of a transposed convolution with groups has the product of the scales that its channel has.
+    """Gives the bias of a transposed convolution with groups the product of its channel's scales.
 
-    The filter has out / groups scales.  Channel c of the output has that at c % (out / groups); ExecuTorch gives
-    its bias that at c // groups, which HTP does not.
+    The filter has out / groups scales.  Channel c of the output has the one at c % (out / groups); ExecuTorch gives
+    its bias the one at c // groups, unlike HTP.
     """
     import torch
     from executorch.backends.qualcomm.quantizer import qconfig
@@ -80,7 +80,7 @@ def _lacks_rules() -> bool:
     needed=_lacks_rules,
 )
 def quantizer_rules(context: Context) -> Undo:
-    """Rules for operators that ExecuTorch's quantizer knows none of, for HTP and LPAI."""
+    """Adds rules for operators that ExecuTorch's quantizer has none for, for HTP and LPAI."""
     from executorch.backends.qualcomm.quantizer.annotators import htp_rules, lpai_rules
     from executorch.backends.qualcomm.quantizer.rules import GeneralOpDef, OpQuantRule
 
@@ -104,7 +104,7 @@ def quantizer_rules(context: Context) -> Undo:
 
 
 def _takes_any_reader() -> bool:
-    """An input that a relu reads before its observer does."""
+    """True if an input that a relu reads before its observer does makes ConcatObserver raise."""
     import torch
     from executorch.backends.qualcomm.quantizer.observers.concat_observer import ConcatObserver
     from torchao.quantization.pt2e import MinMaxObserver
@@ -169,9 +169,9 @@ def _asks_of_computed_weights() -> bool:
     needed=_asks_of_computed_weights,
 )
 def of_what_is_no_weight(context: Context) -> Undo:
-    """What a rule asks of whole numbers and booleans is dropped, and what it asks of weights and biases that are computed.
+    """Drops what rules ask of whole numbers and booleans, and corrects it for weights and biases that are computed.
 
-    Weights by channel get one scale as activations do; a bias, which would have 32 bits, has no encoding.
+    Computed per-channel weights get one scale like activations; a computed bias, which would have 32 bits, no encoding.
     """
     from executorch.backends.qualcomm.quantizer.annotators import htp_rules, lpai_rules
     from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
@@ -206,7 +206,7 @@ def of_what_is_no_weight(context: Context) -> Undo:
 
 
 def _of_floats(node: Any) -> bool:
-    """Whether a rule may ask for an encoding: of activations observers take no halves, of weights they do."""
+    """True if a rule may ask for an encoding: observers take no float16 activations, but float16 weights."""
     import torch
     from executorch.backends.qualcomm.quantizer.rules import _is_float_tensor
 
@@ -221,7 +221,7 @@ def _by_channel(spec: Any) -> bool:
 
 
 def _of_bias(spec: Any) -> bool:
-    """Activations of 16 bits are held as int32, too."""
+    """True for a spec with 32 bits; 16-bit activations are also held as int32, so the dtype does not tell."""
     return getattr(spec, "quant_max", None) == 2**31 - 1
 
 

@@ -1,13 +1,13 @@
-"""What opdb changes inside ExecuTorch: one patch for each change, with the releases that need it.
+"""opdb's changes to ExecuTorch: one patch for each, with the releases that need it.
 
-A patch has an id, the symbols that it replaces, a kind, and a self-test that asks the release without the patch whether
-it still needs it.  On a release that opdb was run with (env.RELEASES) the range of releases decides, and the tests hold
-range and self-test together; on a later one the self-test decides, and so does whether the symbols are there.
+A patch has an id, the symbols that it replaces, a kind, and a self-test that asks the unpatched release whether
+it still needs the patch.  On a release that opdb was tested with (env.RELEASES) the range of releases decides, and the tests keep
+range and self-test consistent; on a later one the self-test decides, and the symbols must exist.
 
 =========  ============================================================================================
 ``bug``     ExecuTorch computes another number than PyTorch, raises at a valid program, or makes one that
             cannot run; ``upstream/`` has the reproduction and the change
-``feature`` what ExecuTorch has no hook for and opdb's builders need
+``feature`` ExecuTorch has no hook for something that opdb's builders need
 ``policy``  ExecuTorch decides otherwise on purpose; with opdb's builders the other decision is right
 =========  ============================================================================================
 """
@@ -48,17 +48,17 @@ MODULES = (
 
 @dataclass(frozen=True)
 class Context:
-    """What a registration hands to its patches."""
+    """The arguments of a registration for its patches."""
 
-    #: ATen names of the operators that opdb's builders take; all that these names become in the edge dialect
+    #: ATen names of the operators that opdb's builders take; ``names``: edge name -> ATen name
     targets: tuple[str, ...]
     names: Mapping[str, str]
-    #: edge names that ExecuTorch has builders for
+    #: edge names for which ExecuTorch has builders
     stock: Container[str]
     decide: Decider
     reject: Callable[[str, tuple[Reason, ...]], None]
     forms: MutableMapping[str, str]
-    #: the operators that stay whole where ``decide`` accepts them
+    #: the operators that stay whole if ``decide`` accepts them
     preserve_ops: tuple[str, ...]
 
 
@@ -71,11 +71,11 @@ class Patch:
     apply: Callable[[Context], Undo]
     needed: Callable[
         [], bool
-    ]  # of the release as it is; run with the environment of opdb.plugins.executorch.env
+    ]  # asks the unpatched release; run with the environment of opdb.plugins.executorch.env
     since: str = env.RELEASES[0]
-    until: str | None = None  # the first release that is right without it, or has another patch for it
+    until: str | None = None  # the first release that is correct without it, or has another patch for it
     upstream: str | None = None  # issue or pull request of pytorch/executorch
-    #: applied also where ExecuTorch's flow is kept (opdb.plugins.executorch.register)
+    #: also applied if ExecuTorch's flow is kept (opdb.plugins.executorch.register)
     always: bool = False
 
     @property
@@ -85,7 +85,7 @@ class Patch:
 
 @dataclass(frozen=True)
 class State:
-    """What becomes of a patch on the installed release.  ``why``: why it is left out; "" where it is applied."""
+    """The state of a patch on the installed release.  ``why``: the reason for leaving it out; "" if it is applied."""
 
     patch: Patch
     why: str
@@ -109,7 +109,7 @@ def patch(
     upstream: str | None = None,
     always: bool = False,
 ) -> Callable[[Callable[[Context], Undo]], Callable[[Context], Undo]]:
-    """Makes a patch of the function that applies it.  ``symbols``: below executorch.backends.qualcomm, or in full."""
+    """Decorates the function that applies a patch.  ``symbols``: below executorch.backends.qualcomm, or in full."""
 
     def made(apply: Callable[[Context], Undo]) -> Callable[[Context], Undo]:
         full = tuple(s if s.startswith(("executorch.", "torch")) else BACKEND + s for s in symbols)
@@ -122,7 +122,7 @@ def patch(
 
 @cache
 def patches() -> tuple[Patch, ...]:
-    """All patches, in the order in which they are applied.  Imports torch, not executorch."""
+    """All patches in the order of application.  Imports torch, not executorch."""
     room = __name__.rpartition(".")[0]
     for module in MODULES:
         import_module(f"{room}.{module}")
@@ -131,7 +131,7 @@ def patches() -> tuple[Patch, ...]:
 
 
 def found(symbol: str) -> bool:
-    """Whether the installed release has a symbol."""
+    """True if the installed release has a symbol."""
     module, _, names = symbol.partition(":")
     try:
         owner: Any = import_module(module)
@@ -143,9 +143,9 @@ def found(symbol: str) -> bool:
 
 
 def state(one: Patch, version: str | None = None) -> State:
-    """Whether a patch is applied on the installed release, in a process with the environment.
+    """The state of a patch on the installed release, in a process with the environment.
 
-    ``version``: the release to take it for; one that opdb was not run with is asked by the self-test.
+    ``version``: the release to assume; for one that opdb was not tested with, the self-test decides.
     """
     version = env.version() if version is None else version
     release = env.numbers(version)
@@ -160,11 +160,11 @@ def state(one: Patch, version: str | None = None) -> State:
         return State(one, "")
     try:
         return State(one, "" if one.needed() else "the release passes its self-test without it")
-    except Exception as error:  # whatever another release raises: the patch proves nothing there
+    except Exception as error:  # anything that another release raises: the patch proves nothing there
         return State(one, f"its self-test ends with {type(error).__name__}: {error}".splitlines()[0])
 
 
 @cache
 def states(version: str | None = None) -> tuple[State, ...]:
-    """Of all patches; must be asked before any is applied, since self-tests run the release as it is."""
+    """The states of all patches; call this before applying any, since self-tests need the unpatched release."""
     return tuple(state(one, version) for one in patches())

@@ -1,4 +1,4 @@
-"""What `opdb executorch patches` says; in a process with the environment (opdb.plugins.executorch.env)."""
+"""The output of `opdb executorch patches`; runs in a process with the environment (opdb.plugins.executorch.env)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from opdb.plugins.executorch.patches.registry import State, states
 
 
 def report(self_test: bool = False) -> dict[str, Any]:
-    """The patches with what becomes of each on the installed release.
+    """The patches and their state on the installed release.
 
-    ``self_test``: whether to ask the release about those that apply as well.
+    ``self_test``: also run the self-tests of applied patches.
     """
     version = env.version()
     return {

@@ -1,7 +1,7 @@
-"""The order in which a QNN graph gives its results.
+"""Puts the results of a QNN graph into the program's order.
 
-ExecuTorch's runtime hands over results in the order in which the graph's ops write them, and expects that of the
-program.  An op that follows one node of several results (a Cast to int64, a Dequantize) can be late or early.
+ExecuTorch's runtime returns results in the order in which the graph's ops write them, and expects the program's
+order.  An op after a node with several results (a Cast to int64, a Dequantize) can be late or early.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from opdb.plugins.executorch.patches.undo import Undo, all_of, replaced
 
 
 def _dequantize_comes_late() -> bool:
-    """Of topk with quantized values: those leave by a Dequantize, after the places that topk writes itself."""
+    """True for topk with quantized values: they leave through a Dequantize, after the indices that topk itself writes."""
     import torch
     from executorch.backends.qualcomm.qnn_preprocess import QnnBackend
     from executorch.backends.qualcomm.serialization.qc_schema import QnnExecuTorchBackendType
@@ -46,7 +46,7 @@ def _dequantize_comes_late() -> bool:
     always=True,
 )
 def in_order(context: Context) -> Undo:
-    """Every graph of ExecuTorch's backend writes its results in the order of its program."""
+    """Makes every graph of ExecuTorch's backend write its results in the program's order."""
     from executorch.backends.qualcomm._passes import qnn_pass_manager
     from executorch.backends.qualcomm._passes.qnn_pass_manager import QnnPassManager
     from executorch.backends.qualcomm.qnn_preprocess import QnnBackend
@@ -75,9 +75,9 @@ def in_order(context: Context) -> Undo:
 
 
 def with_copies(graph: Any) -> bool:
-    """Copies the results that are written before their turn, since an earlier one is made of them, or comes between theirs.
+    """Copies results that are written too early: an earlier result depends on them, or comes between results of their writer.
 
-    Whether there are any.
+    Returns True if it copied any.
     """
     end = next(n for n in graph.nodes if n.op == "output")
     results = list(dict.fromkeys(end.args[0]))
@@ -104,7 +104,7 @@ def _writer(node: Any) -> Any:
 
 
 def _sources(node: Any) -> set[Any]:
-    """The nodes that a node's value is made of."""
+    """The nodes that a node's value depends on."""
     found: set[Any] = set()
     waiting = list(node.all_input_nodes)
     while waiting:
@@ -116,7 +116,7 @@ def _sources(node: Any) -> set[Any]:
 
 
 def wanted(graph: Any) -> list[str]:
-    """The names that the builders give the tensors of a graph's results, in its order."""
+    """The builders' names for the tensors of a graph's results, in the graph's order."""
     out = []
     for node in next(n for n in graph.nodes if n.op == "output").args[0]:
         several = getattr(node.target, "__name__", "") == "getitem"
@@ -126,9 +126,9 @@ def wanted(graph: Any) -> list[str]:
 
 
 def ordered(ops: list[Any], names: Sequence[str]) -> list[Any]:
-    """``ops`` (PyQnnOpWrapper) so that they write ``names`` in this order.
+    """Reorders ``ops`` (PyQnnOpWrapper) so that they write ``names`` in this order.
 
-    Raises OpdbError where no order of the ops does.
+    Raises OpdbError if no order does.
     """
     written = {id(op): [n for n in _names(op.GetOpWrapper().GetOutputTensors()) if n in names] for op in ops}
     if _follows(ops, written, names):
@@ -149,7 +149,7 @@ def ordered(ops: list[Any], names: Sequence[str]) -> list[Any]:
 
 
 def _with_sources(op: Any, reads: dict[int, list[Any]], done: set[int], out: list[Any]) -> None:
-    """Appends ``op`` to ``out`` after what it reads, which each comes once."""
+    """Appends ``op`` to ``out`` after the ops it reads from, each once."""
     stack = [op]
     while stack:
         at = stack[-1]

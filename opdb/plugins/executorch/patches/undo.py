@@ -1,4 +1,4 @@
-"""Changes of another module's things that can be taken back."""
+"""Reversible changes to other modules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def replaced(owner: Any, name: str, value: Any) -> Undo:
 
 
 def sparing(owner: Any, spared: Callable[[Any], bool]) -> Undo:
-    """The pass ``owner`` does not see the nodes that are ``spared``; later steps decompose or lower them."""
+    """Hides the nodes that are ``spared`` from the pass ``owner``; later steps decompose or lower them."""
     import torch
 
     stock = owner.call
@@ -35,7 +35,7 @@ def sparing(owner: Any, spared: Callable[[Any], bool]) -> Undo:
 
 
 def with_contents(listed: list[Any], contents: list[Any]) -> Undo:
-    """Changes a list that other modules have imported by name."""
+    """Changes a list in place, since other modules have imported it by name."""
     stock = list(listed)
     listed[:] = contents
 

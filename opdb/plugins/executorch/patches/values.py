@@ -1,4 +1,4 @@
-"""Passes of ExecuTorch after which a program computes other values than PyTorch."""
+"""Patches for passes of ExecuTorch that make a program compute other values than PyTorch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _pass(module: str, name: str) -> Any:
 
 
 def _off(context: Context, owner: Any, target: str) -> Undo:
-    """The pass does nothing where opdb maps ``target``."""
+    """Disables the pass if opdb maps ``target``."""
     from executorch.exir.pass_base import PassResult
 
     if target not in context.targets:
@@ -120,7 +120,7 @@ def _of_whole_numbers(node: Any) -> bool:
 
 
 def _rounds(module: str, name: str, divide: Callable[..., Any]) -> bool:
-    """Whether a pass rounds whole numbers that float32 does not hold."""
+    """True if a pass rounds whole numbers that float32 cannot represent."""
     import torch
 
     def function(x: torch.Tensor, y: torch.Tensor) -> Any:
@@ -131,7 +131,7 @@ def _rounds(module: str, name: str, divide: Callable[..., Any]) -> bool:
 
 
 def _with_whole_numbers(context: Context, module: str, name: str, target: str) -> Undo:
-    """The pass leaves whole numbers alone where opdb maps ``target``: its quotients are right beyond 2048, of which fp16 lacks some."""
+    """Makes the pass skip whole numbers if opdb maps ``target``: opdb is exact above 2048, where fp16 skips some whole numbers."""
     return sparing(_pass(module, name), _of_whole_numbers) if target in context.targets else all_of(())
 
 
@@ -207,7 +207,7 @@ def _counts_from_the_first() -> bool:
     needed=_counts_from_the_first,
 )
 def rolls_from_the_end(context: Context) -> Undo:
-    """DecomposeRoll gets dimensions that are counted from the front."""
+    """Gives DecomposeRoll nonnegative dimensions."""
     import torch
     from executorch.backends.qualcomm._passes.decompose_roll import DecomposeRoll
 
@@ -242,7 +242,7 @@ def _loses_digits() -> bool:
     needed=_loses_digits,
 )
 def hyperbolic_kept(context: Context) -> Undo:
-    """The edge operators that DecomposeHyperbolicVariants knows stay where opdb maps them; a quantizer sees parts."""
+    """Keeps the edge operators of DecomposeHyperbolicVariants whole if opdb maps them; a quantizer still sees the parts."""
     from executorch.backends.qualcomm._passes.decompose_hyperbolic_variants import DecomposeHyperbolicVariants
 
     kept = set(edge_operators(context.targets)) & DecomposeHyperbolicVariants._EDGE_OPS
@@ -275,7 +275,7 @@ def _makes_another_convolution() -> bool:
     upstream="pytorch/executorch#20738",
 )
 def lines_with_a_batch(context: Context) -> Undo:
-    """CanonicalizeConv, which puts a dimension at 2, gets conv1d and conv_transpose1d of two dimensions with a batch."""
+    """Adds a batch to conv1d and conv_transpose1d without one for CanonicalizeConv, which always inserts a dimension at 2."""
     import torch
     from executorch.backends.qualcomm._passes.canonicalize_conv import CanonicalizeConv
     from executorch.backends.qualcomm._passes.utils import append_qdq, copy_meta

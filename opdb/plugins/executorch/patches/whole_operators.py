@@ -1,4 +1,4 @@
-"""Operators that stay whole until opdb's builders see them."""
+"""Patches that keep operators whole until opdb's builders see them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _goes_by_permutations() -> bool:
     needed=_goes_by_permutations,
 )
 def einsum_by_views(context: Context) -> Undo:
-    """In the quantizer's passes, and where the edge program would be made of it: the numbers are the same to PyTorch."""
+    """Turns einsum's permutations that move no numbers into views, for the quantizer and before the edge program."""
     import torch
     from executorch.backends.qualcomm._passes.decompose_einsum import DecomposeEinsum
     from executorch.backends.qualcomm._passes.qnn_pass_manager import QnnPassManager
@@ -87,9 +87,9 @@ def _takes_masks_apart() -> bool:
     needed=_takes_masks_apart,
 )
 def masked_attention_kept(context: Context) -> Undo:
-    """Causal attention, and that with a mask of booleans, stays whole where opdb maps it.
+    """Keeps causal attention, and attention with a boolean mask, whole if opdb maps it.
 
-    In parts the mask adds -infinity, which HTP's fp16 does not tell from large numbers: a row that is wholly masked
+    Decomposed, the mask adds -infinity, which HTP's fp16 does not distinguish from large numbers: a fully masked row
     would be the mean of all values, not zero.  Quantized, it adds -255 or -65535: a step of the scores is then 1, and the
     result off by a quarter of its range (SM8650, 16 bits).  A quantizer for v68, which has no fp16, gets the parts.
     """
@@ -141,7 +141,7 @@ def _lifts_exponents() -> bool:
     needed=_lifts_exponents,
 )
 def exponents_kept(context: Context) -> Undo:
-    """After the quantizer, exponents are already tensors; for other programs a pass of the export makes them tensors."""
+    """Keeps exponents as numbers in the export's passes; after the quantizer they are already tensors."""
     import torch
     from executorch.backends.qualcomm._passes.lift_constant_scalar_operands import SKIP_LIFT_OPS
     from executorch.backends.qualcomm._passes.qnn_pass_manager import QnnPassManager
@@ -179,11 +179,11 @@ def _decomposes_what_opdb_builds() -> bool:
     needed=_decomposes_what_opdb_builds,
 )
 def kept_whole(context: Context) -> Undo:
-    """Operators that PyTorch would decompose stay whole where opdb's builder takes them.
+    """Keeps operators whole that PyTorch would decompose if opdb's builder takes them.
 
     A node that is kept whole and then refused ends ExecuTorch's flow ("was not decomposed or delegated"),
-    so each is judged before, with the encodings that it will have.  Others keep ExecuTorch's own policy, and so does
-    an operator that it keeps whole for a pass (col2im), where the pass takes it.
+    so each is judged in advance, with the encodings that it will have.  Others keep ExecuTorch's own policy, and so does
+    an operator that ExecuTorch keeps whole for a pass (col2im), if the pass takes it.
     """
     from executorch.backends.qualcomm.partition.qnn_partitioner import QnnPartitioner
     from executorch.exir.dialects.edge._ops import EdgeOpOverload
@@ -203,7 +203,7 @@ def kept_whole(context: Context) -> Undo:
         preserved = PreservedOps(ep, decide, decide.avoids)
 
         def check(node: Any) -> bool:
-            left = isinstance(node.target, EdgeOpOverload)  # asked again, of what no partition took
+            left = isinstance(node.target, EdgeOpOverload)  # called again, for nodes that no partition took
             operator = node.target._op if left else node.target
             if operator not in table or (left and operator in own and _runs_on_cpu(operator)):
                 return False  # PyTorch does not decompose it, or ExecuTorch can run it on the CPU
@@ -227,9 +227,9 @@ def _values(node: Any) -> list[Any]:
 
 
 def _as_written(value: Any) -> bool:
-    """Whether a result lies in memory as QNN writes it; e.g. not that of rot90, which is a view of what it turns.
+    """True if a result is in QNN's memory order; e.g. False for rot90, whose result is a view of the turned tensor.
 
-    The program would read it in the order of the view.
+    The program would read it in the view's order.
     """
     import torch
 
@@ -238,7 +238,7 @@ def _as_written(value: Any) -> bool:
 
 
 def _runs_on_cpu(operator: Any) -> bool:
-    """Whether the runtime of the executorch wheel has a kernel for an operator."""
+    """True if the runtime of the executorch wheel has a kernel for an operator."""
     return str(operator._schema.name) in _kernels()
 
 

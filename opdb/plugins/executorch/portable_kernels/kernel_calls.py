@@ -1,8 +1,8 @@
-"""Calls that test the kernels of a library: inputs from the samples of the specs, results by PyTorch.
+"""Calls that test the kernels of a library: inputs from the samples of the specs, expected results from PyTorch.
 
-An out variant of ATen is called as PyTorch's operator, in double precision where the inputs are floats; an op of QNN has
-the conformance suite's oracle.  Whether a kernel takes a call is what the mapping's conditions, the rules of the op and
-the data types of the C kernel say; nothing here runs a kernel.
+An out variant of ATen is called as PyTorch's operator, in double precision if the inputs are floats; an op of QNN uses
+the conformance suite's oracle.  The mapping's conditions, the op's rules, and the C kernel's data types decide
+whether a kernel should accept a call.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ from opdb.runtime.tensors import Rejection, TensorRef
 from opdb.spec.catalog import Catalog
 from opdb.spec.definitions import CompiledOp
 
-#: How many calls of one data type test a kernel.
+#: The number of calls per data type that test a kernel.
 CALLS = 3
 EQUAL = (0.0, 0.0)
 SHORT = {dtype: short for short, dtype in TORCH.items()}
-#: The significant bits of a float type, the implicit one left out.
+#: The significant bits of a float type without the implicit one.
 BITS = {"f16": 10, "bf16": 7, "f32": 23, "f64": 23}
 
 
 def tests_of(
     kernels: Kernels, variant: OutVariant, forms: Sequence[KernelForm], held: Mapping[str, frozenset[str]]
 ) -> KernelTests:
-    """The tests of one kernel; none for an op of which opdb has no generated validator (a spec outside of opdb).
+    """The tests of one kernel; none for an op without a generated validator (a spec outside of opdb).
 
-    ``held``: QNN op -> data types that its C kernel holds; empty: all that it can.
+    ``held``: QNN op -> data types in the library's C kernel; empty: all that it supports.
     """
     if any(validators.module(f.op) is None for f in forms):
         return KernelTests(())
@@ -72,7 +72,7 @@ def tests_of(
 
 
 def _first(config: OpConfig) -> str:
-    """The data type by which a C kernel is chosen."""
+    """The data type that selects a C kernel."""
     return next((t.dtype for t in config.inputs if t.type != "NULL"), "")
 
 
@@ -81,9 +81,9 @@ def _held(config: OpConfig, held: Mapping[str, frozenset[str]]) -> bool:
 
 
 def _takes(catalog: Catalog, config: OpConfig) -> bool:
-    """Whether the rules accept a call, and the C kernel has its data type.
+    """True if the rules accept a call, and the C kernel supports its data type.
 
-    A kernel of several functions has not all of them in each type, which no spec says: it is asked.
+    A kernel of several functions may lack some of them in a type, which no spec says: so the kernel is run.
     """
     kernel = catalog.ops[config.op].kernel
     if kernel is None or _first(config) not in kernel.dtypes:
@@ -100,7 +100,7 @@ def _takes(catalog: Catalog, config: OpConfig) -> bool:
 def _bounds(
     catalog: Catalog, config: OpConfig, outs: Sequence[HeldTensor]
 ) -> tuple[tuple[float, float], ...]:
-    """Of each result, as opdb.measure.conformance.tolerance has it: relative, and absolute."""
+    """The relative and absolute bound of each result, as in opdb.measure.conformance.tolerance."""
     stated = tolerance.bounds(catalog, config).get(
         "f32", tolerance.Bounds(tolerance.DEFAULT_ULP, tolerance.DEFAULT_ABS)
     )
@@ -184,12 +184,12 @@ def _aten_calls(
 
 
 def _wide(given: Sequence[Mapping[str, Any]]) -> set[str]:
-    """The arguments that are tensors of 64-bit integers."""
+    """The names of arguments that are tensors of 64-bit integers."""
     return {n for c in given for n, v in c.items() if isinstance(v, torch.Tensor) and v.dtype == torch.int64}
 
 
 def _narrowed(given: Sequence[dict[str, Any]], called: Any, indices: set[str]) -> Iterator[dict[str, Any]]:
-    """The calls with indices of 32 bits in the place of 64, where PyTorch takes these."""
+    """The calls with 32-bit instead of 64-bit indices, if PyTorch accepts them."""
     for arguments in given if indices else ():
         narrow = arguments | {n: arguments[n].to(torch.int32) for n in indices}
         if works(called, narrow):
@@ -203,7 +203,7 @@ def _lowered(
     arguments: Mapping[str, Any],
     called: Any,
 ) -> tuple[OpConfig, Sequence[TensorRef | None]] | None:
-    """The op that the first form makes of a call, if its rules accept it, and the op's inputs."""
+    """The config of the first form that builds for a call, and the op's inputs; None if its rules refuse it."""
     view = _CallView(variant.target, arguments, _several(called(**arguments)))
     known = {f.name: f for f in TARGETS.get(variant.target, ())}
     for form in forms:
@@ -220,7 +220,7 @@ def _lowered(
 def _valued(
     case: str, config: OpConfig, refs: Sequence[TensorRef | None], arguments: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The arguments with values that mean something to the op."""
+    """The arguments with values that are meaningful to the op."""
     found = dict(arguments)
     for ref, array in zip(refs, data.inputs(case, config), strict=True):
         if ref is None or ref.key is None or array is None:
@@ -240,7 +240,7 @@ def _torch_tensor(array: data.Array, ref: TensorRef) -> torch.Tensor:
 
 
 def _results(called: Any, arguments: Mapping[str, Any]) -> list[torch.Tensor]:
-    """PyTorch's results; of floats computed in double precision and rounded once, where PyTorch can."""
+    """PyTorch's results; floats are computed in double precision and rounded once, if PyTorch can."""
     plain = _several(called(**arguments))
     try:
         precise = _several(called(**{n: _double(v) for n, v in arguments.items()}))
@@ -260,7 +260,7 @@ def _double(value: Any) -> Any:
 
 
 def _shown(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments as generated tests hold them."""
+    """The arguments in the form of generated tests."""
 
     def one(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
@@ -286,7 +286,7 @@ def _own_calls(
     from opdb.measure.conformance.executors.torch_oracle import compute
 
     op = catalog.compiled(name)
-    # The runtime's tensors have no encoding.
+    # The runtime's tensors have no encodings.
     types = {s: dtype if BY_SHORT[t].quantized else t for s, t in kernel_types(op, dtype).items()}
     for sample in range(len(op.definition.samples)):
         try:
@@ -315,7 +315,7 @@ def _wanted(tensor: TensorConfig, real: data.Array) -> HeldTensor:
 def _own_arguments(
     variant: OutVariant, op: CompiledOp, config: OpConfig, inputs: Sequence[data.Array | None]
 ) -> dict[str, Any]:
-    """The arguments of the torch operator of an op, by name."""
+    """The arguments of an op's torch operator, by name."""
     schema = read_signature(variant.target, SCHEMAS[op.name])
     found: dict[str, Any] = {a.name: a.default if a.has_default else None for a in schema.arguments}
     enums = {

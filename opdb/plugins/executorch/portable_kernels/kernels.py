@@ -1,6 +1,6 @@
-"""A kernel library for ExecuTorch's runtime: opdb's C kernels behind out variants of ATen and of ``torch.ops.qnn``.
+"""A kernel library for ExecuTorch's runtime: opdb's C kernels as out variants of ATen and of ``torch.ops.qnn``.
 
-``write`` makes a folder that builds without opdb, ``build`` compiles it, ``load`` puts it into the runtime of this
+``write`` makes a folder that builds without opdb, ``build`` compiles it, ``load`` loads it into the runtime of this
 process (docs/reference/executorch-kernels.md).
 """
 
@@ -27,7 +27,7 @@ from opdb.plugins.packages import c_library
 from opdb.spec.catalog import Catalog
 
 MANIFEST = "opdb-executorch-kernels.json"
-#: What a kernel that the runtime has already is replaced for, where no model says it: float32 of these ranks.
+#: Without a model, kernels that the runtime already has are replaced for these keys: float32 of these ranks.
 FLOAT, RANKS = 6, (1, 2, 3, 4)
 
 
@@ -36,8 +36,8 @@ class KernelFolder:
     """A folder of sources; ``build`` makes the library."""
 
     folder: Path
-    kernels: Mapping[str, tuple[str, ...]]  # out variant -> the QNN ops that it is
-    keys: Mapping[str, tuple[str, ...]]  # out variant -> what its kernel is specialized for
+    kernels: Mapping[str, tuple[str, ...]]  # out variant -> its QNN ops
+    keys: Mapping[str, tuple[str, ...]]  # out variant -> the keys that its kernel is specialized for
     files: tuple[str, ...]
 
     @property
@@ -47,23 +47,23 @@ class KernelFolder:
 
 @dataclass(frozen=True)
 class Selection:
-    """What a library is to hold, by out variant."""
+    """The content of a library, by out variant."""
 
     entries: tuple[Entry, ...]
     forms: Mapping[str, tuple[KernelForm, ...]]
-    others: Mapping[str, str]  # operators of the model without a kernel here -> why
-    dtypes: Mapping[str, frozenset[str]]  # that they are called with; empty: any
-    runtime: frozenset[str]  # what the installed runtime has kernels for
+    others: Mapping[str, str]  # operators of the model without a kernel here -> the reason
+    dtypes: Mapping[str, frozenset[str]]  # used in calls by the model; empty: any
+    runtime: frozenset[str]  # the operators that the installed runtime has kernels for
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The operators of the model that nobody has a kernel for."""
+        """The operators of the model without any kernel."""
         return tuple(op for op in self.others if op not in self.runtime)
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """One kernel of a loaded library.  ``owner``: None, or the library whose kernel stays in its place."""
+    """One kernel of a loaded library.  ``owner``: None, or the library whose kernel stays registered instead."""
 
     op: str
     key: str | None
@@ -71,17 +71,17 @@ class Loaded:
 
 
 def runtime_operators() -> frozenset[str]:
-    """The operators that the runtime of the installed executorch has kernels for."""
+    """The operators that have kernels in the runtime of the installed executorch."""
     names = _portable_lib()._get_operator_names()
     return frozenset(str(n) for n in names)
 
 
 def model_kernels(model: Path) -> dict[str, tuple[KernelKey, ...]]:
-    """The operators of a .pte, and what their kernels are looked up by.  Raises OpdbError for what is no .pte."""
+    """The operators of a .pte, and the keys that look up their kernels.  Raises OpdbError for another file."""
     from executorch.codegen.tools import selective_build
 
     try:
-        data = model.read_bytes()  # the program reads from it: it must live as long
+        data = model.read_bytes()  # the program reads from it, so keep it alive
     except OSError as error:
         raise OpdbError(f"{model}: {error.strerror}") from None
     if data[4:6] != b"ET":  # flatbuffers' file identifier; ExecuTorch's reader checks nothing
@@ -97,9 +97,9 @@ def model_kernels(model: Path) -> dict[str, tuple[KernelKey, ...]]:
 
 
 def select(kernels: Kernels, words: Iterable[str], model: Path | None = None) -> Selection:
-    """``words`` (Kernels.variant), and the operators of ``model``: of each the keys of its calls there.
+    """Selects ``words`` (Kernels.variant) and the operators of ``model``, each with the keys of its calls there.
 
-    Raises OpdbError for a word that can be no kernel.
+    Raises OpdbError for a word that cannot be a kernel.
     """
     runtime = runtime_operators()
     held: dict[str, Entry] = {}
@@ -136,8 +136,8 @@ def select(kernels: Kernels, words: Iterable[str], model: Path | None = None) ->
 
 
 def write(kernels: Kernels, chosen: Selection, folder: Path, force: bool = False) -> KernelFolder:
-    """Writes the folder.  Raises OpdbError: files that opdb did not write (source_folder), an op without a kernel."""
-    # It needs PyTorch, which an environment without the extra lacks.
+    """Writes the folder.  Raises OpdbError for files that opdb did not write (source_folder), and an op without a kernel."""
+    # Imported here since it needs PyTorch, which an environment without the extra lacks.
     from opdb.plugins.executorch.portable_kernels.kernel_calls import tests_of
 
     needed = _needed(kernels.catalog, chosen)
@@ -153,7 +153,7 @@ def write(kernels: Kernels, chosen: Selection, folder: Path, force: bool = False
 
 
 def _needed(catalog: Catalog, chosen: Selection) -> dict[str, frozenset[str]]:
-    """QNN op -> the data types that its C kernel is to take; empty: all that it can."""
+    """Maps each QNN op to the data types that its C kernel must take; empty: all that it supports."""
     parts = []
     for name, forms in chosen.forms.items():
         for form in forms:
@@ -165,7 +165,7 @@ def _needed(catalog: Catalog, chosen: Selection) -> dict[str, frozenset[str]]:
 
 
 def build(made: KernelFolder) -> Path:
-    """Runs the folder's Makefile with this Python's executorch.  Raises OpdbError with the first complaint."""
+    """Runs the folder's Makefile with this Python's executorch.  Raises OpdbError with the compiler's first complaint."""
     make(made.folder, "the kernel library", f"PYTHON={sys.executable}")
     return made.library
 
@@ -176,14 +176,14 @@ class _Record(ctypes.Structure):
 
 @dataclass(frozen=True)
 class LoadedLibrary:
-    """A kernel library in the runtime of this process; ``kernels`` in the order of its YAML."""
+    """A kernel library in the runtime of this process; ``kernels`` in YAML order."""
 
     library: ctypes.CDLL
     kernels: tuple[Loaded, ...]
 
     def runs(self) -> dict[tuple[str, str | None], tuple[int, int]]:
-        """By operator and key: how often its kernel was called, and how often of these the arguments were nothing for
-        it and were left to the runtime's kernel.
+        """Maps operator and key to the number of calls of the kernel, and how many of them it left to the runtime's
+        kernel since the arguments did not fit.
         """
         found = {}
         for i, kernel in enumerate(self.kernels):
@@ -194,10 +194,10 @@ class LoadedLibrary:
 
 
 def load(library: Path) -> LoadedLibrary:
-    """Puts the kernels of a built library into the runtime of this process, and says of each what became of it.
+    """Loads the kernels of a built library into the runtime of this process, and reports the outcome of each.
 
-    A kernel that the runtime has already stays: two of one operator and key would end the process.  Raises OpdbError
-    where the library cannot be loaded.
+    The runtime's existing kernels stay: two for one operator and key would end the process.  Raises OpdbError
+    if the library cannot be loaded.
     """
     try:
         _portable_lib()
@@ -221,7 +221,7 @@ def _portable_lib() -> Any:
     try:
         import torch  # noqa: F401  before its libraries are looked for
 
-        # It holds a runtime of its own, which must find its own symbols: before another's are made global.
+        # selective_build holds its own runtime, which must resolve its own symbols: import it before another's become global.
         from executorch.codegen.tools import selective_build  # noqa: F401
         from executorch.extension.pybindings import portable_lib
     except ImportError:

@@ -1,4 +1,4 @@
-"""Out variants that can be kernels: those of ATen's operators that a spec maps, and those of ``torch.ops.qnn``."""
+"""Out variants that can be kernels: of ATen operators that a spec maps, and of ``torch.ops.qnn``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIBRARY = "qnn"
 
 
 def out_variant(target: str) -> OutVariant | None:
-    """The operator of ATen that a functional target becomes in a .pte; None where ATen has none."""
+    """The out variant for a functional ATen target in a .pte; None if ATen has none."""
     torch = _torch()
     library, name, _ = target.split(".")
     packet = getattr(getattr(torch.ops, library), name, None)
@@ -37,7 +37,7 @@ def out_variant(target: str) -> OutVariant | None:
 
 
 def custom_variant(op: str) -> OutVariant | None:
-    """The out variant of ``torch.ops.qnn.<op>``; None for an op that is no torch operator."""
+    """The out variant of ``torch.ops.qnn.<op>``; None for an op without a torch operator."""
     from opdb.generated.torch_ops import SCHEMAS
 
     text = SCHEMAS.get(op)
@@ -55,9 +55,9 @@ def custom_variant(op: str) -> OutVariant | None:
 
 
 def define_out_variants() -> Any:
-    """Makes the out variants of ``torch.ops.qnn.*`` known to PyTorch, which ``to_executorch`` asks for.
+    """Registers the out variants of ``torch.ops.qnn.*`` with PyTorch, which ``to_executorch`` needs.
 
-    Returns the library that defines them: they are gone when it is.
+    Returns the library that defines them: they disappear with it.
     """
     import opdb.programs.torch_ops  # noqa: F401  the functional ones
     from opdb.generated.torch_ops import SCHEMAS
@@ -74,7 +74,7 @@ def _defined(schemas: tuple[str, ...]) -> Any:
 
 
 class Kernels:
-    """What can be a kernel: forms by out variant, worked out as they are asked for."""
+    """The possible kernels: forms by out variant, computed on demand."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
@@ -85,21 +85,21 @@ class Kernels:
                 self._mappings[target] = direct
 
     def targets(self) -> list[str]:
-        """The targets of ATen that a spec maps."""
+        """The ATen targets that a spec maps."""
         return sorted(t for t in self._mappings if t.startswith("aten."))
 
     def mappings(self, target: str, forms: Iterable[KernelForm]) -> list[CompiledMapping]:
-        """The mappings of ``target`` that ``forms`` are."""
+        """The mappings of ``target`` behind ``forms``."""
         ops = {f.op for f in forms}
         return [m for m in self._mappings.get(target, ()) if m.op.name in ops]
 
     def variants(self) -> dict[str, OutVariant]:
-        """The out variants of those that have one, by name."""
+        """The out variants of the mapped targets that have one, by name."""
         found = {v.name: v for target in self.targets() if (v := out_variant(target)) is not None}
         return dict(sorted(found.items()))
 
     def every(self) -> list[OutVariant]:
-        """The out variants of ATen that a spec maps, and those of the ops of QNN."""
+        """The out variants of ATen operators that a spec maps, and of the ops of QNN."""
         own = (custom_variant(op) for op in sorted(self.catalog.ops))
         return [*self.variants().values(), *(v for v in own if v is not None)]
 
@@ -121,7 +121,7 @@ class Kernels:
         return variant
 
     def forms(self, variant: OutVariant) -> tuple[KernelForm, ...]:
-        """Raises NoForm."""
+        """The forms of an out variant.  Raises NoForm."""
         if not variant.name.startswith("aten::"):
             op = self.catalog.compiled(variant.target.split(".")[1])
             if op.definition.kernel is None:

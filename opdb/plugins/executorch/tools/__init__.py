@@ -1,1 +1,1 @@
-"""What looks at builders and programs: opdb check, two builders compared, what builders make as data."""
+"""Tools that examine builders and programs: opdb check, comparing two builders, builders' output as data."""

@@ -20,12 +20,12 @@ from opdb.plugins.executorch import env, process
 def check_model(
     spec: str, target: Target, dims: Mapping[str, int] | None = None, *, timeout: float = 3600.0
 ) -> Coverage:
-    """The verdict on every node of a model after ExecuTorch's export, edge lowering and passes.
+    """The verdict on every node of a model after ExecuTorch's export, edge lowering, and passes.
 
     ``spec``: a .pt2 file or ``module:callable`` (opdb.programs.load).  ``target``: HTP and a SoC that ExecuTorch
     knows.  ``dims``: see opdb.programs.load.load_model.  ``timeout``: in seconds.
 
-    Raises MissingExtra without executorch, OpdbError for another target, for a model that cannot be loaded, and where
+    Raises MissingExtra without executorch, OpdbError for another target, for a model that cannot be loaded, and if
     ExecuTorch's flow fails before it partitions.
     """
     target = target.spelled()
@@ -76,7 +76,7 @@ def _check(spec: str, target: Target, dims: Mapping[str, int] | None) -> Coverag
 
 
 def _with_halves(edge: Any, target: Target, coverage: Coverage) -> Coverage:
-    """Rows with warnings of values that do not fit fp16 (opdb.checks.range_warnings), of the nodes that ATen has operators for."""
+    """Adds warnings of values that do not fit fp16 (opdb.checks.range_warnings) to the rows of nodes that are ATen operators."""
     from executorch.backends.qualcomm.utils.constants import QCOM_QUANT_ATTRS
 
     from opdb.checks.range_warnings import with_warnings
@@ -104,7 +104,7 @@ def _edge_program(spec: str, module: Any, inputs: Any, chipset: Any) -> Any:
     except Exception as error:  # PyTorch and the passes raise anything
         with suppress(
             RuntimeError, TypeError, ValueError, AssertionError
-        ):  # of a model that cannot be exported
+        ):  # errors of a model that cannot be exported
             flow.refuse_branches(torch.export.export(module, inputs))
         lines = str(error).strip().splitlines()
         why = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

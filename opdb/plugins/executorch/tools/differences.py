@@ -1,4 +1,4 @@
-"""The lowerings of one program by ExecuTorch's builders and by opdb's, without the vendor's libraries."""
+"""Compares the lowerings of one program by ExecuTorch's builders and by opdb's, without the vendor's libraries."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from opdb.plugins.executorch.builder.visitor import OpdbVisitor
 
 
 def of_program(program: ExportedProgram) -> list[Difference]:
-    """Of each node that both can build, in a program as the partitioner sees it (opdb.plugins.executorch.edge).
+    """Compares each node that both can build, in the partitioner's program (opdb.plugins.executorch.edge).
 
-    opdb's builders are registered with ``keep_stock``.
+    opdb's builders must be registered with ``keep_stock``.
     """
     found = []
     for node in program.graph.nodes:

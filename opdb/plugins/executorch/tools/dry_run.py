@@ -1,4 +1,4 @@
-"""The sink of opdb.plugins.executorch.builder.sink without wrappers: what it would refuse, and the layout ops it would add."""
+"""The sink of opdb.plugins.executorch.builder.sink without wrappers: its refusals, and the layout ops it would add."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from opdb.runtime.tensors import Rejection, TensorRef
 
 class DrySink(Sink):
     def __init__(self, view: FxNodeView, avoids: Callable[[str], bool]) -> None:
-        super().__init__(None, view, {}, avoids)  # nothing here asks the visitor
+        super().__init__(None, view, {}, avoids)  # nothing here uses the visitor
         self.steps: list[LoweredOp] = []
 
     def steps_of(self, lowered: Lowered) -> list[LoweredOp]:
-        """The Transposes and Reshapes around the ops of ``lowered``.  Raises Rejection as ``Sink.realise`` does."""
+        """Returns the Transposes and Reshapes around the ops of ``lowered``.  Raises Rejection as ``Sink.realise`` does."""
         self.realise(lowered)
         return self.steps
 
@@ -39,17 +39,17 @@ class DrySink(Sink):
         return self._transformed(None, ref, self._layout(ref))
 
     def _cast_instead(self, name: str, given: TensorRef | None, result: TensorRef) -> bool:
-        """The Reshape is judged instead: what keeps the Cast out keeps it out, too."""
+        """Checks the Reshape instead: the reasons against a Cast also apply to it."""
         return False
 
     def _read_rest(self, read: Collection[str]) -> None:
-        """A Reshape of an input, which QNN takes."""
+        """Does nothing: it would add a Reshape of an input, which QNN accepts."""
 
     def _result(self, ref: TensorRef) -> Any:
         self._stored(self.view.values()[self.view.index(ref)])
 
     def _stored(self, tensor: Any) -> None:
-        layout.stored(tensor.shape, self.view.order)  # only for its refusal
+        layout.stored(tensor.shape, self.view.order)  # only to raise Rejection
 
     def _intermediate(self, ref: TensorRef, name: str, shape: Sequence[int]) -> Any:
         dtype_of(ref.dtype)
@@ -86,7 +86,7 @@ class DrySink(Sink):
 
 
 class _NoOp:
-    """Takes parameters and keeps none."""
+    """Accepts parameters and discards them."""
 
     @staticmethod
     def AddScalarParam(*_: Any) -> None: ...  # noqa: N802

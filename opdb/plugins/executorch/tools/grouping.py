@@ -1,7 +1,7 @@
-"""Which nodes share a graph in ExecuTorch: the greedy rule of PyTorch's CapabilityBasedPartitioner, on numbers.
+"""Predicts which nodes share a graph in ExecuTorch: the greedy rule of PyTorch's CapabilityBasedPartitioner, on numbers.
 
-Nodes are visited from the last to the first.  A supported one starts a partition; it is merged with each partition
-that there is, the oldest first, connected or not, unless a path would leave the two and come back.
+Nodes are visited from the last to the first.  A supported one starts a partition, which is merged with each existing
+partition, the oldest first, connected or not, unless a path would leave the two and come back.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 
 class _Partitions:
-    """Sets of nodes are bits of integers."""
+    """Partitions of nodes; sets of nodes are bits of integers."""
 
     def __init__(self, users: Sequence[int], below: Sequence[int]) -> None:
-        self.users, self.below = users, below  # of each node: its direct users; all that is reached from it
-        self.nodes: list[int] = []  # of each partition, the oldest first
+        self.users, self.below = users, below  # for each node: its direct users; all nodes reachable from it
+        self.nodes: list[int] = []  # of each partition, oldest first
         self.outward: list[int] = []  # all users of its nodes
-        self.reached: list[int] = []  # all that is reached from its nodes
+        self.reached: list[int] = []  # all nodes reachable from its nodes
 
     def start(self, node: int) -> None:
         self.nodes.append(1 << node)
@@ -24,7 +24,7 @@ class _Partitions:
         self.reached.append(self.below[node])
 
     def apart(self, a: int, b: int) -> bool:
-        """Whether one reaches the other, and never directly: then something is between them."""
+        """True if one reaches the other but never directly: then something is between them."""
         a_nodes, b_nodes = self.nodes[a], self.nodes[b]
         return bool(
             (self.reached[a] & b_nodes and not self.outward[a] & b_nodes)
@@ -32,7 +32,7 @@ class _Partitions:
         )
 
     def merge(self, a: int, b: int) -> bool:
-        """Partition ``b`` joins ``a``, unless that makes a cycle."""
+        """Merges partition ``b`` into ``a`` unless that makes a cycle; returns True if it did."""
         if self.apart(a, b):
             return False
         both = self.nodes[a] | self.nodes[b]
@@ -45,7 +45,7 @@ class _Partitions:
         return True
 
     def _returns(self, starts: int, goal: int, without: tuple[int, int]) -> bool:
-        """Whether a path from ``starts`` leads to ``goal``; a partition that it meets is passed as a whole."""
+        """True if a path from ``starts`` leads to ``goal``; if it enters a partition, it leaves from all of its nodes."""
         seen = starts
         while starts:
             lowest = starts & -starts
@@ -67,7 +67,7 @@ class _Partitions:
 def as_executorch(reads: Sequence[Sequence[int]], joins: Sequence[bool]) -> list[int]:
     """The partition of each node that joins, -1 for the others.
 
-    ``reads``: the nodes that each node reads, all before it.  ``joins``: whether a node is supported.
+    ``reads``: the nodes that each node reads, all before it.  ``joins``: True for supported nodes.
     """
     count = len(reads)
     users = [0] * count
@@ -90,7 +90,7 @@ def as_executorch(reads: Sequence[Sequence[int]], joins: Sequence[bool]) -> list
         while other < len(partitions.nodes):
             low, high = min(into, other), max(into, other)
             merged = low != high and partitions.merge(low, high)
-            other += not (merged and high == other)  # else the next one has moved to its place
+            other += not (merged and high == other)  # else the next one has moved to this index
             into = low if merged else into
     found = [-1] * count
     for number, nodes in enumerate(partitions.nodes):

@@ -1,7 +1,7 @@
-"""What ExecuTorch's Qualcomm partitioner will do with each node of an edge program, without the vendor's libraries.
+"""Predicts what ExecuTorch's Qualcomm partitioner will do with each node of an edge program, without the vendor's libraries.
 
 ``QnnOperatorSupport`` lets a node's builder make ops and asks the vendor's validator about them.
-Here the same builders run, and the generated validators answer.  Nodes that are alike are judged once.
+Here the same builders run, and the generated validators answer.  Equal nodes are judged once.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ from opdb.plugins.executorch.tools.grouping import as_executorch
 from opdb.runtime.forms import Lowered, Reason, Rejected
 from opdb.runtime.tensors import Rejection
 
-STOCK = "ExecuTorch's builder"  # the form of a node whose target no spec maps
+STOCK = "ExecuTorch's builder"  # the form of a node whose target has no mapping
 
 
 class _Read:
-    """A program whose signature is worked out once: ExecuTorch's builders ask for it anew at every tensor."""
+    """A program with a cached signature: ExecuTorch's builders would recompute it for every tensor."""
 
     def __init__(self, program: torch.export.ExportedProgram) -> None:
         self._program = program
@@ -83,7 +83,7 @@ class _Read:
 
 
 def _read_rows(node: torch.fx.Node, rows: Collection[torch.fx.Node]) -> Iterator[str]:
-    """The names of the rows whose results ``node`` reads; ``getitem`` is none."""
+    """The names of rows whose results ``node`` reads, through ``getitem``."""
     for source in node.all_input_nodes:
         if source in rows:
             yield source.name
@@ -92,9 +92,9 @@ def _read_rows(node: torch.fx.Node, rows: Collection[torch.fx.Node]) -> Iterator
 
 
 class Predictor:
-    """``target``: with a SoC.  opdb's builders are registered (opdb.plugins.executorch.register).
+    """Judges nodes.  ``target``: with a SoC.  opdb's builders must be registered (opdb.plugins.executorch.register).
 
-    ``nearest``: whether rows of rejected nodes say what would be accepted, the search for which takes longest.
+    ``nearest``: True adds the nearest accepted configs to rejected nodes' rows, which takes most of the time.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Predictor:
         self._described: dict[torch.fx.Node, Hashable] = {}
 
     def coverage(self, progress: Progress | None = None) -> Coverage:
-        """A row for each call but ``getitem``, named as in the edge graph."""
+        """A row for each call except ``getitem``, named as in the edge graph."""
         calls = [n for n in self.program.graph.nodes if n.op == "call_function"]
         rows: dict[torch.fx.Node, Row] = {}
         for done, node in enumerate(calls, 1):
@@ -120,7 +120,7 @@ class Predictor:
                 rows[node] = self.row(node)
             if progress is not None and (done % STEP == 0 or done == len(calls)):
                 progress(done, len(calls))
-        for node in reversed(calls):  # readers first, as the partitioner goes
+        for node in reversed(calls):  # readers first, like the partitioner
             left = all(u in rows and rows[u].verdict != "supported" for u in node.users)
             if read_outside(node, lambda u: u.op != "output" and rows[u].verdict == "supported"):
                 rows[node] = row_of(node, rows[node].target, Rejected((CONSTANT_RESULT,)))
@@ -149,7 +149,7 @@ class Predictor:
     def _groups(
         self, calls: Sequence[torch.fx.Node], rows: Mapping[torch.fx.Node, Row]
     ) -> Collection[Sequence[torch.fx.Node]]:
-        """The supported nodes, and ``getitem``, as they share graphs."""
+        """Groups the supported nodes and ``getitem`` into graphs."""
         joins = [n not in rows or rows[n].verdict == "supported" for n in calls]
         place = {n: i for i, n in enumerate(calls)}
         reads = [[place[s] for s in n.all_input_nodes if s in place] for n in calls]
@@ -168,7 +168,7 @@ class Predictor:
         found = self._judge(node)
         names = (node.name, *(n.name for n in node.all_input_nodes))
         if not any(name in reason["message"] for reason in found.reasons for name in names):
-            self._known[key] = found  # else it is about this node only
+            self._known[key] = found  # else it is only about this node
         return found
 
     # -- one node
@@ -192,7 +192,7 @@ class Predictor:
         return self._ours(node, name, visitor)
 
     def _visitor(self, edge: str) -> Any:
-        """The builder of an edge name, or None; it names tensors as a pass does, without numbers of inputs."""
+        """The builder for an edge name, or None; it names tensors as a pass does, without numbering inputs."""
         if edge not in self._visitors:
             kind = node_visitor_manager._node_visitor_dict.get(edge)
             self._visitors[edge] = None if kind is None else kind({}, self._read, False, False)
@@ -209,7 +209,7 @@ class Predictor:
                 outcome = Rejected(tuple(refused)) if refused else outcome
         except Rejection as reason:
             outcome = Rejected((Reason(name, "layout", str(reason)),))
-        except Exception as error:  # as OpdbVisitor has it: a fault in a builder is a node on the CPU
+        except Exception as error:  # like OpdbVisitor: a fault in a builder leaves the node to the CPU
             outcome = Rejected((Reason(name, "internal", f"{type(error).__name__}: {error}"),))
         if isinstance(outcome, Rejected):
             return row_of(node, name, outcome, self._nearest(view))
@@ -224,7 +224,7 @@ class Predictor:
             return ()
 
     def _stock(self, node: torch.fx.Node, name: str, visitor: Any) -> Row:
-        """By ExecuTorch's own builder, whose ops the generated validators judge."""
+        """Runs ExecuTorch's own builder, and judges its ops with the generated validators."""
         if isinstance(visitor, OpdbVisitor):
             visitor = visitor.stock[node.target.__name__]({}, self._read, False, False)
         reasons: list[Reason] = [] if mapped(name) else [unmapped_reason(name)]
@@ -251,7 +251,7 @@ class Predictor:
     # -- what makes two nodes alike
 
     def _key(self, node: torch.fx.Node) -> Hashable:
-        """All that builders read of a node: equal keys have equal verdicts."""
+        """Everything that builders read of a node: equal keys have equal verdicts."""
         meta = node.meta
         order = meta.get(QCOM_AXIS_ORDER)
         flags = (QCOM_INSERTED_PERMUTE in meta, QCOM_BYPASS_NODE in meta, bool(meta.get(QCOM_FALLBACK_NODE)))
@@ -283,7 +283,7 @@ class Predictor:
             meta = node.meta
             known = node.name in self.constants
             if QCOM_QUANT_ATTRS in meta or QCOM_REQUANTIZE in meta or _dequantizes(node):
-                found = id(node)  # encodings hold tensors: such a node is like no other
+                found = id(node)  # encodings hold tensors: treat such a node as unique
             else:
                 found = (known, _tensors(meta.get("val")))
             self._described[node] = found
@@ -291,7 +291,7 @@ class Predictor:
 
 
 def _listed(node: torch.fx.Node) -> str:
-    """Why ExecuTorch leaves the node out by its lists; "" where it does not."""
+    """The reason why ExecuTorch's lists leave the node out; "" if they do not."""
     if node.target in not_supported_operator:
         return "ExecuTorch lists it as not supported"
     if node.target in to_be_implemented_operator:

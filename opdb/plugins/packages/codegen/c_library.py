@@ -1,6 +1,6 @@
-"""The folder of a C library with some ops for some data types: what a program that embeds the kernels needs.
+"""The folder of a C library with some ops for some data types, for a program that embeds the kernels.
 
-It has no Python, allocates nothing, and needs a C99 compiler: a Makefile and a CMakeLists.txt are beside the sources.
+It has no Python, allocates nothing, and needs a C99 compiler: a Makefile and a CMakeLists.txt are next to the sources.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ CFLAGS = ("-std=c99", *(f for f in c_sources.CFLAGS if f not in ("-std=c11", "-f
 LDFLAGS = ("-shared", "-s", "-Wl,--gc-sections", "-Wl,--build-id=none", "-Wl,-z,defs", "-lm")
 INCLUDES = ("-Iinclude", "-Isrc/kernels")
 NAME = "opdb_kernels"
-#: What a library is compiled for.
+#: The targets of a library.
 HOST, HEXAGON = TARGETS = ("host", "hexagon")
 
 
 def folder(catalog: Catalog, needed: Mapping[str, frozenset[str]], target: str = HOST) -> dict[str, str]:
-    """All files, text by path: what ``sources`` has, a Makefile and a CMakeLists.txt; of HEXAGON, see opdb.plugins.hexagon.codegen."""
+    """All files, path -> text: ``sources``, a Makefile, and a CMakeLists.txt; for HEXAGON, see opdb.plugins.hexagon.codegen."""
     texts = sources(catalog, needed)
     if target == HEXAGON:
         return hexagon.folder(texts, _names(catalog, needed), INCLUDES, NAME)
@@ -44,10 +44,10 @@ def folder(catalog: Catalog, needed: Mapping[str, frozenset[str]], target: str =
 
 
 def sources(catalog: Catalog, needed: Mapping[str, frozenset[str]]) -> dict[str, str]:
-    """Text by path: validators, shape inference, shims and kernels of the ops in ``needed``.
+    """Validators, shape inference, shims, and kernels of the ops in ``needed``: path -> text.
 
-    ``needed``: op -> short names of data types that its kernel is to take, of the first input; empty: all that it can.
-    Raises OpdbError for an op without a kernel, and a type that its kernel has not.
+    ``needed``: op -> short names of the first input's data types that its kernel must take; empty: all that it supports.
+    Raises OpdbError for an op without a kernel, and a type that its kernel lacks.
     """
     names = _names(catalog, needed)
     narrow = {name: _narrowed(catalog, name, needed[name]) for name in names}
@@ -64,7 +64,7 @@ def _names(catalog: Catalog, needed: Mapping[str, frozenset[str]]) -> list[str]:
 
 
 def _narrowed(catalog: Catalog, name: str, dtypes: frozenset[str]) -> KernelDef:
-    """The kernel of an op for ``dtypes`` only."""
+    """The kernel of an op, only for ``dtypes``."""
     kernel = catalog.ops[name].kernel
     if kernel is None:
         raise OpdbError(f"{spec_path(name)}: kernel: the op has none, so that no library can run it")
@@ -76,7 +76,7 @@ def _narrowed(catalog: Catalog, name: str, dtypes: frozenset[str]) -> KernelDef:
 
 
 def _of_types(catalog: Catalog, name: str, kernel: KernelDef, dtypes: list[str]) -> KernelDef:
-    """The kernel for these types; of what a parameter chooses, that which means something for one of them."""
+    """The kernel for these types; keeps only choices of its parameter that are meaningful for one of them."""
     each = kernel.each
     if kernel.by is not None and isinstance(each, dict):
         kinds = {kind_of(d) for d in dtypes}
@@ -86,7 +86,7 @@ def _of_types(catalog: Catalog, name: str, kernel: KernelDef, dtypes: list[str])
 
 
 def _owners(catalog: Catalog, narrow: Mapping[str, KernelDef]) -> Catalog:
-    """``catalog`` where a generated kernel has the kinds of numbers of the ops that name it."""
+    """Narrows generated kernels in ``catalog`` to the kinds of numbers of the ops that use them."""
     used: dict[str, set[str]] = {}
     for kernel in narrow.values():
         used.setdefault(kernel.function, set()).update(kind_of(d) for d in kernel.dtypes)

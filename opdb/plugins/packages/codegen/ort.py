@@ -1,6 +1,6 @@
-"""Custom-op libraries for ONNX Runtime: ops of specs -> C without any header of ONNX Runtime.
+"""Custom-op libraries for ONNX Runtime: turns ops of specs into C without any header of ONNX Runtime.
 
-An op is there once for each data type of its kernel that ONNX has; ONNX Runtime chooses by the types of the inputs.
+Each op is registered once for each data type of its kernel that ONNX has; ONNX Runtime chooses by the inputs' types.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from opdb.judge.samples import kernel_types
 from opdb.spec.catalog import Catalog
 from opdb.spec.definitions import CompiledOp, Slot
 
-#: The data types that ONNX has too; quantized ones are a pair of nodes there.
+#: The data types that ONNX also has; quantized ones are a pair of nodes there.
 TYPES = ("f16", "f32", "f64", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bool8")
 GENERATED_HEADERS = ("backends.h", "dtypes.h", "kernels.h", "ops.h")
 RUNTIME_HEADERS = ("binding", "checked", "lists", "ort", "report", "runtime")
@@ -28,14 +28,14 @@ OWN = ("ort_package.c", "ort_values.c", "ort_values.h")
 
 
 def library(name: str) -> str:
-    """Where the library is, below its folder."""
+    """The path of the library, below its folder."""
     return f"libs/libort_{name}.so"
 
 
 def folder(
     catalog: Catalog, ops: Sequence[str], name: str, domain: str, kernels: Sequence[Path] = ()
 ) -> dict[str, str]:
-    """All files of a library with ``ops`` in ``domain``: text by path.  Raises OpdbError for an op that does not fit."""
+    """All files of a library with ``ops`` in ``domain``: path -> text.  Raises OpdbError for an op that does not fit."""
     names = [n for n in sorted_ops(catalog) if n in set(ops)]
     errata = {e.erratum: e for n in names for e in catalog.errata_of(n)}
     own = {n: catalog.own[n] for n in names}
@@ -66,14 +66,14 @@ def folder(
 
 
 def unfit(op: CompiledOp) -> str:
-    """Why an op cannot be one of ONNX Runtime; "" where it can."""
+    """The reason why an op cannot be a custom op of ONNX Runtime; "" if it can."""
     if op.definition.kernel is not None and not rows(op):
         return "its kernel takes quantized types only, which ONNX writes as pairs of nodes"
     return unnamed(op)
 
 
 def unnamed(op: CompiledOp) -> str:
-    """Why an op cannot be run by who knows shapes of inputs and parameters only; "" where it can."""
+    """The reason why a caller that only knows input shapes and parameters cannot run an op; "" if it can."""
     if op.definition.kernel is None:
         return "it has no kernel"
     if bad := [p.name for p in op.params if p.definition.base == "str"]:

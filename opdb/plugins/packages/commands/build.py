@@ -83,7 +83,7 @@ def build(
 
 
 def _graph(model: str, decompose: bool, optimizer: OptimizerOptions, json: bool) -> QnnGraph:
-    """The graph of the model by the op definitions; where a node has none, prints why and exits 1."""
+    """The graph of the model by the op definitions; if a node has none, prints the reason and exits 1."""
     from opdb.catalog.targets.target import Target
     from opdb.cli.check import print_coverage
     from opdb.execute.compile.model import graph_name, lowered

@@ -14,7 +14,7 @@ from opdb.cli.package import Kernel, kernel_sources, package_app
 
 
 def add_to(app: typer.Typer) -> None:
-    """The commands stand in the group ``package``, to which importing this module adds them."""
+    """Nothing to do: importing this module adds the commands to the group ``package``."""
 
 
 @package_app.command()
