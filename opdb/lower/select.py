@@ -168,7 +168,7 @@ def nearest_forms(view: NodeView, target: Target) -> Iterator[tuple[str, str, Va
 
 
 def judge(lowered: Lowered, target: Target) -> Iterator[Reason]:
-    """What ``target``'s validators hold against the ops of ``lowered``, and the ops of its layouts."""
+    """Yields the objections of ``target``'s validators to the ops of ``lowered``, and to the ops of its layouts."""
     for op in lowered.ops:
         yield from _broken(lowered.form, op, target, "")
         for slot, t, written in _tensors(op):

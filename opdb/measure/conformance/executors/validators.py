@@ -57,7 +57,7 @@ class CExecutor(Executor):
 
 
 def verdict(violations: Sequence[Violation]) -> Answer:
-    """ok without violations but warnings; a message for each violation."""
+    """ok if all violations are warnings; the text has a message for each violation."""
     rules = tuple(dict.fromkeys(v.rule for v in violations))
     text = "\n".join(f"{v.rule}: {v.message}" for v in violations)
     broken = any(not v.warning for v in violations)
