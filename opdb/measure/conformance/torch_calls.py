@@ -68,7 +68,7 @@ class Calls:
             self._folder.cleanup()
 
     def run(self, op: str, target: str) -> Iterator[Call]:
-        """Yields the calls of one target.  Raises OpdbError if the op does not map it, or PyTorch has no such operator."""
+        """Yields the calls of one target.  Raises OpdbError if the op does not map it, or PyTorch has no operator of that name."""
         compiled = self.catalog.compiled(op)
         mappings = self.catalog.mappings(op)
         if target not in mappings:

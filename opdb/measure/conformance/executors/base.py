@@ -23,7 +23,7 @@ class Answer:
     """An executor's answer to a case.
 
     ok: accepted, with the outputs as stored (None if nothing was computed).  violation: rejected, for
-    these rules (a vendor's library names none).  unsupported: it has nothing for such a case.  error: a
+    these rules (a vendor's library names none).  unsupported: it cannot handle the case.  error: a
     ``stage`` failed ("no"), crashed or hung (``how``).
     """
 

@@ -44,7 +44,7 @@ def resize(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
 
 
 def resize_bilinear(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
-    """With antialias, places outside the image have no weight, as in PyTorch; without it, the edge is repeated."""
+    """Gives places outside the image no weight with antialias, as in PyTorch; without it, the edge is repeated."""
     smooth = int(params.get("antialias", False))
     more = {"antialias": smooth, "exclude_outside": smooth}
     return _resized(config, inputs[0], mode="linear", coordinate_transformation_mode=_place(params), **more)

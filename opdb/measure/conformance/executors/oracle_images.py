@@ -57,7 +57,7 @@ def resize_bilinear(config: OpConfig, inputs: Inputs, params: Params) -> list[T]
 
 
 def resize_nearest(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """As in TensorFlow: the pixel under the center, or under the origin; aligned corners round up at ties."""
+    """TensorFlow's version: the pixel under the center, or under the origin; aligned corners round up at ties."""
     place = _place(params)
     if place == "half_pixel":
         y = F.interpolate(inputs[0].movedim(-1, 1), config.outputs[0].shape[1:3], mode="nearest-exact")
