@@ -38,7 +38,7 @@ class _Builder:
     def __init__(self, name: str) -> None:
         self.name = name
         self.tensors: dict[str, TensorConfig] = {}
-        self.places: dict[str, str] = {}  # where a tensor first occurred
+        self.places: dict[str, str] = {}  # the place where a tensor first occurs
         self.written: dict[str, str] = {}
         self.read: set[str] = set()
         self.ops: dict[str, GraphOp] = {}

@@ -41,7 +41,7 @@ class PlanError(OpdbError):
 
 @dataclass(frozen=True)
 class Placement:
-    """Where one node runs and why.  ``segment`` is None for a node that computes nothing."""
+    """The place of one node, and the reason.  ``segment`` is None for a node that computes nothing."""
 
     node: str
     target: str  # the ATen target or the QNN op
@@ -166,7 +166,7 @@ def partition(
 ) -> Plan:
     """Assigns the nodes of ``program`` to QNN and the host, and makes the graphs.
 
-    ``unsupported``: what happens to a node without an entry in the generated table, or that the validators of
+    ``unsupported``: the fate of a node without an entry in the generated table, or that the validators of
     ``target`` refuse: "error" raises PlanError with all of them, "host" sends it to the host.
     ``host``: "kernels" means the C kernels alone; with "torch", PyTorch eager runs nodes without a C kernel.
     ``host_ops``: QNN ops (Softmax) or ATen operators (aten.softmax.int, aten.softmax) that run on the host.
@@ -313,7 +313,7 @@ class _Planner:
     # -- where
 
     def _place(self, node: Node) -> tuple[str, str]:
-        """Where a node runs and why; records a problem if it runs nowhere."""
+        """The place of a node, and the reason; records a problem if it runs nowhere."""
         judged = self.source.judge(node, self.target)
         module = self.wishes.module(node)
         asked = self.wishes.host_op(node, [c.op for c in judged.configs])

@@ -246,7 +246,7 @@ class _Quantizer:
     def _fitted(self, op: GraphOp, place: Place, dtype: str) -> Quant:
         axis = place.rule.axis if place.slot in self.forms[op.name].per_slice else None
         data = np.asarray(self.graph.tensors[place.tensor].data, np.float64)
-        seen = self.ranges[place.tensor]  # without what is cut off of masks
+        seen = self.ranges[place.tensor]  # without the clipped part of masks
         data = np.clip(data, seen.low, seen.high)
         form = self.forms[op.name]
         with_channels = place.rule.axis is not None and dtype == "sq8"

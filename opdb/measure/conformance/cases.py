@@ -33,7 +33,7 @@ from opdb.spec.lang.nodes import walk
 #: The maximum number of type combinations in a row for which every combination becomes a case: if a library runs the cases,
 #: and if they only compare opdb's validators; a larger row is covered type by type.
 WHOLE_ROW, FEW = 512, 4
-#: The chip that is asked about by default.
+#: The default chip.
 DEFAULT_SOCS = ("SM8650",)
 
 

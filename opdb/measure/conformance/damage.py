@@ -54,7 +54,7 @@ class Damages:
         self.read = {n.value for n in parts if n.kind == "attr"}
 
     def of(self, config: OpConfig, soc: str, names: frozenset[str] | None = None) -> Iterator[Damage]:
-        """Yields every one-step damage, in a fixed order, without repetition; with ``names`` only those to these slots and parameters."""
+        """Yields every one-step damage, in a fixed order, without repetition; with ``names`` only damages to these targets."""
         seen = {config}
         kinds = {"attribute": self.attributes, "presence": self._presence, "dtype": self._dtypes,
                  "shape": self._shapes, "param": self._params, "output": self._outputs}  # fmt: skip

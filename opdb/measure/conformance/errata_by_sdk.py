@@ -40,7 +40,7 @@ def read_observations(rows: Iterable[Mapping[str, str]], source: str) -> list[Ob
 
 
 def page(catalog: Catalog, observations: Sequence[Observation], date: str) -> str:
-    """The page in Markdown.  Leaves out records that the catalogue no longer has."""
+    """The page in Markdown.  Leaves out records that the catalog no longer has."""
     lines = [
         "# Errata by QNN version and chip",
         "",

@@ -21,7 +21,7 @@ Judge = Callable[[OpConfig, str, str], tuple[str, ...]]
 PER_RULE = 3
 #: Configs that break more rules than this are useless for a single rule.
 MOST = 8
-#: The number of configs that get every damage, and of those that get damages to what the rules without a case read.
+#: The number of configs that get every damage, and that get damages to the tensors and parameters read by rules without a case.
 WHOLE, BASES = 4, 48
 #: The number of damaged configs that are damaged again, per rule: those that break few others with it (in so many rounds),
 #: and those that are still accepted.
@@ -167,7 +167,7 @@ class Search:
         return frozenset(names | ({"SoC"} if names & {"arch", "soc_model"} else set()) | COMMON)
 
     def _relevant(self, goal: str, backend: str, reads: frozenset[str], good: list[Base]) -> list[Base]:
-        """Accepted damages, starting with those to what the rule reads."""
+        """Accepted damages, starting with those that change what the rule reads."""
         attributes = {
             str(a.value) for n in self._rule_nodes(goal, backend) for a in walk(n) if a.kind == "attr"
         }
@@ -303,7 +303,7 @@ def _what(broken: Broken) -> str:
 
 
 def _diverse_first(bases: Iterable[Base]) -> list[Base]:
-    """The bases in order, but first those with a trait that none before them had."""
+    """The bases in order, but bases with a new trait come first."""
     seen: set[str] = set()
     fresh: list[Base] = []
     rest: list[Base] = []

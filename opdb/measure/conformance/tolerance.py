@@ -21,7 +21,7 @@ from opdb.runtime.binding import Context
 from opdb.spec.catalog import Catalog
 
 Array = np.ndarray[Any, Any]
-#: For an op whose spec states no tolerance: a few roundings of float32.
+#: The tolerance of an op whose spec states none: a few roundings of float32.
 DEFAULT_ULP, DEFAULT_ABS = 16, 1e-6
 #: float16: eight units in the last place of the result, or one of the largest result in the tensor, for sums
 #: whose terms cancel.  HTP rounds inputs, tables of functions, intermediate and final results to 11 bits each;

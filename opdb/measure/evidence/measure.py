@@ -1,7 +1,7 @@
 """Asks one library and chip about the type rows of some ops: cases in, cells out.
 
 The cases are those of opdb.measure.conformance, which also judges; only here, several ops share a process.  Other ops may
-have damaged the process, so every answer that is not right is asked again in a fresh one, and if it changes,
+have damaged the process, so a case with a wrong answer runs again in a fresh one, and if its answer changes,
 once more alone in a process of its own: the last answer counts.
 """
 
@@ -94,7 +94,7 @@ class Library(VendorExecutor):
         super().__init__(f"qnn-{backend.lower()}", backend, catalog, soc, libraries)
 
     def renew(self) -> None:
-        """Does nothing: answers that are not right are asked again anyway (see the module)."""
+        """Does nothing: cases with wrong answers run again anyway (see the module)."""
 
     def fresh(self) -> None:
         super().renew()

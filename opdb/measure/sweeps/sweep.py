@@ -35,7 +35,7 @@ from opdb.spec.catalog import Catalog
 
 #: Configs per chunk, which is one request to a process and one transaction.
 CHUNK = 100
-#: The chips that are asked about by default.
+#: The default chips.
 SOCS = tuple(b.soc for b in ASKED if b.soc is not None)
 
 

@@ -52,7 +52,7 @@ class Validator:
 
 
 def validators_of(catalog: Catalog, ops: Iterable[str] | None = None) -> dict[str, Validator]:
-    """Makes the validators of ``ops`` (None: all) from the catalogue.  Raises KeyError for an unknown op."""
+    """Makes the validators of ``ops`` (None: all) from the catalog.  Raises KeyError for an unknown op."""
     out = {}
     for name in catalog.ops if ops is None else ops:
         compiled = catalog.compiled(name)

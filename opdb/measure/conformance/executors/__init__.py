@@ -52,7 +52,7 @@ def _qnn(name: str, backend: str, soc: str, catalog: Catalog) -> Executor:
 
 #: QNN's libraries that run on this machine, e.g. qnn-htp.
 LIBRARIES = {f"qnn-{b.name.lower()}": b for b in ASKED}
-#: name -> a function of the SoC and of the catalogue, from which some build kernels.  Each raises MissingExtra, naming itself,
+#: name -> a function of the SoC and of the catalog, from which some build kernels.  Each raises MissingExtra, naming itself,
 #: if its extra is not installed.
 EXECUTORS: dict[str, Callable[[str, Catalog], Executor]] = {
     "python": _python,

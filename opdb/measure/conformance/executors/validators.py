@@ -29,7 +29,7 @@ class PythonExecutor(Executor):
 
 
 class CExecutor(Executor):
-    """The generated C validators, and the C kernels behind their generated shims."""
+    """The generated C validators, and the C kernels through their generated shims."""
 
     name, backend, soc, half = "c", "", "", False
 

@@ -61,7 +61,7 @@ class VendorExecutor:
         return ExecutorRecord(self.name, sdk, self.backend, library)
 
     def takes(self, case: Case) -> bool:
-        """True for cases of its own backend and SoC, and for what the op definition forbids, unless it does not check that."""
+        """True for cases of its own backend and SoC, and for cases that break the op definition, if it checks any of the broken rules."""
         if not case.backend:
             return case.kind == "negative" and not self._unchecked(case)
         return (case.backend, case.soc) == (self.backend, self.soc)

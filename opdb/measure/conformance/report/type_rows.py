@@ -71,7 +71,7 @@ def _declared(group: Sequence[Row]) -> str:
 
 
 def _ended(group: Sequence[Row], step: str) -> int:
-    """The number of cases that went well up to ``step``, where the result is unknown."""
+    """The number of cases that passed every step before ``step`` and are unknown there."""
     before = STEPS[: STEPS.index(step)]
     return sum(getattr(r, step) == "unknown" and all(getattr(r, s) == "yes" for s in before) for r in group)
 
