@@ -53,6 +53,7 @@ def compile_to_file(
 
     ``weight_sharing``: graphs on HTP store equal weights once.  ``worker``: one of this backend and SoC, if the library is already open
     (``VendorWorker.open_ahead``); it stays open, and its own ``timeout`` and ``libraries`` apply.
+
     If the library refuses, crashes or hangs (for ``timeout`` seconds), the result says so, and nothing is
     left at ``path``.  Raises OpdbError for graphs or a path that cannot be used.
     """

@@ -44,9 +44,12 @@ def lowered(
 
     ``incomplete``: otherwise returns the graph of the supported nodes, with the tensors that the others read as outputs; for queries,
     not for compiling.
+
     ``ends``: the file's names for its inputs and outputs.  Buffers that the program changes are inputs and outputs of
     the graph, and ``states`` of the coverage, whose ``scalars`` are the inputs and outputs without dimensions.
+
     ``to_quantize``: the graph, in floats, is input for opdb.lower.quantize: it does not matter whether the chip has floating point.
+
     ``float_dtype`` and ``decompose``: see opdb.checks.verdicts.check_program.  ``without``: names of passes to skip
     (opdb.lower.passes).  ``io_layout``: "nhwc" for inputs and outputs of four dimensions with their channels last
     (opdb.lower.passes.image_io).  Raises OpdbError for an unknown pass or layout.
@@ -95,7 +98,7 @@ def graph_name(model: str) -> str:
 
 
 def config_graphs(configs: Iterable[tuple[str, OpConfig]]) -> list[QnnGraph]:
-    """Makes each op config a graph of one node, named by its id, otherwise by its op and its index in the list.
+    """Makes each op config a graph of one node, named by its id, otherwise by its op and its index in the list, from 0.
 
     ``configs``: (where it was read, op config).  Raises ConfigError with the place.
     """

@@ -157,7 +157,7 @@ def _adaround(
 
 
 def _weight(op: Any) -> str | None:
-    """The weight of an AIMET node if its operator is one that AdaRound rounds; else None."""
+    """The weight of an AIMET node if its operator is one whose weights AdaRound rounds to 4 bits; else None."""
     held = (tensor.name for tensor, kind in op.parameters.values() if kind == "weight")
     return next(held, None) if op.type in OPERATORS else None
 

@@ -35,6 +35,7 @@ class Dispatcher:
     QNN graphs.  The arrays between graphs are allocated once and shared: a QNN graph writes to the memory from which a kernel,
     PyTorch or the next graph reads.  The vendor's libraries run in this process, for speed; a graph that crashes one
     ends the process (opdb.execute.libraries.client.VendorWorker tries a graph in a child process first).
+
     Threads may share a dispatcher: its runs are serialized.  Raises OpdbError for a backend that is not
     the plan's; QnnError with the stage if the library refuses a graph.
     """

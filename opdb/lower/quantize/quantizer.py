@@ -61,7 +61,9 @@ def quantize(
     tensor was observed to have by itself (opdb.lower.quantize.ranges.crowded), ``told`` the lines of a report: nodes that stay in floats
     and masks that are clipped.  A node without a form in integers computes in floats if the target has them; otherwise it becomes a
     table if each element of its result depends on one element of one tensor.
+
     A recipe with ``rounding: adaround`` needs a graph whose weights opdb.execute.compile.rounding has rounded.
+
     Raises OpdbError for a node that no row of the target's tables fits (naming the nearest), for a node that the
     validator refuses in the end, for values that are not finite, and for an unknown type or tensor.
     """

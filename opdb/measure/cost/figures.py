@@ -60,6 +60,7 @@ class Group:
     ``us`` is the group's part of the simulated time; the groups of a graph add up to the whole.  During
     ``dma_wait_us`` of it nothing computes, and the group's data is being moved.  ``share`` is the part of the whole, from 0 to 1.
     ``missing``: the library has no cost for some op in it, which counts as nothing.
+
     This is not the price of a single node: without the node, the time may drop by more, by less, or not at all.
     """
 
@@ -80,6 +81,7 @@ class Estimate:
     ``us`` and its bounds are microseconds of one execution, without the call's overhead (on devices of this family about
     150 to 250 us): cycles divided by the clock in the trace, which QNN 2.50 and 2.51 also report in whole microseconds, older versions
     do not.  The bounds are the library's and not a confidence interval.
+
     ``read_bytes`` and ``written_bytes``: inputs, weights and outputs from and to main memory; ``spilled_bytes`` and ``filled_bytes``:
     intermediate results that did not fit into the chip's own memory (VTCM), out and back in.  ``missing``: nodes with ops for which the
     library has no cost; the true time is higher.  ``busy``: share of the time in which an engine works (HMX, HVX, DMA); HVX and DMA are

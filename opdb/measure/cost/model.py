@@ -25,6 +25,7 @@ def cost(
     """Estimates the latency and memory traffic of a model on an HTP chip by simulation; `opdb cost`.
 
     ``model``: as in ``opdb.compile``.  ``trace``: also the cost of each node.  ``timeout``: seconds for the library.
+
     Raises OpdbError if a node has no QNN op on ``target``, for a chip that the library does not simulate, and if it
     refuses the graph.
 
