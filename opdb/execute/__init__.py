@@ -1,1 +1,1 @@
-"""Qualcomm's libraries at work: asked, compiled for, executed, dispatched to."""
+"""Uses Qualcomm's libraries: asks them, compiles for them, runs on them, dispatches to them."""

@@ -1,6 +1,6 @@
 """Calls on tensors: a graph of one op, run by QNN's own libraries in a child process, where a crash is an error.
 
-Libraries that compute by themselves (QNN CPU) go first.  What they do not take runs in the emulation of a chip (HTP),
+Libraries that compute natively (QNN CPU) go first.  Calls that they refuse run in the emulation of a chip (HTP),
 in float16.
 """
 
@@ -23,7 +23,7 @@ from opdb.judge.validate import check
 from opdb.programs.torch_ops.call import Call
 from opdb.runtime import native
 
-#: Where a call is tried: a target, and whether every tensor after the first is a constant there.
+#: Where a call is tried: a target, and True if every tensor after the first is a constant there.
 PLACES = tuple(
     (Target(backend.name, backend.soc, execution=execution_here()), fixed)
     for backend in sorted(ASKED, key=lambda b: b.emulated)
@@ -32,7 +32,7 @@ PLACES = tuple(
 
 
 def execute(call: Call) -> list[torch.Tensor]:
-    """The results of ``call``.  Raises OpdbError with the reasons where no library takes it."""
+    """The results of ``call``.  Raises OpdbError with the reasons if no library accepts it."""
     expected = call.expected()
     config = call.config(expected)
     arrays = [None if t is None else _array(t) for t in call.tensors][: len(config.inputs)]
@@ -49,9 +49,9 @@ def execute(call: Call) -> list[torch.Tensor]:
 
 
 def compute(call: Call) -> list[torch.Tensor]:
-    """The results of ``call`` by the op's C kernel, for an op that no library of QNN has.
+    """Computes ``call`` with the op's C kernel, for an op that no QNN library has.
 
-    Raises OpdbError with the rule that is broken, or that says that there is no kernel for the data types.
+    Raises OpdbError with the broken rule, or with the message that there is no kernel for the data types.
     """
     expected = call.expected()
     config = call.config(expected)
@@ -64,7 +64,7 @@ def compute(call: Call) -> list[torch.Tensor]:
 
 
 def _attempt(config: OpConfig, arrays: list[Any], target: Target) -> dict[str, Any] | str:
-    """The results by name, or why there are none."""
+    """The results by name, or the reason why there are none."""
     if refused := [f"{v.rule}: {v.message}" for v in check(config, target).violations if excludes(v, target)]:
         return ", ".join(refused)
     graph = single(config, arrays)

@@ -1,4 +1,4 @@
-"""Models to files of Qualcomm's libraries, and these files run: ``opdb.compile``, ``opdb.quantize``, ``opdb.run``."""
+"""Compiles models to files of Qualcomm's libraries, and runs these: ``opdb.compile``, ``opdb.quantize``, ``opdb.run``."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def compile(
 ) -> Compiled:
     """Writes a context file that `opdb run`, ``opdb.run`` and QNN's runtime load; `opdb compile`.
 
-    ``model``: as in ``opdb.check``, or the graph that ``opdb.quantize`` returns.  ``timeout``: seconds for the library.
+    ``model``: as in ``opdb.check``, or the graph from ``opdb.quantize``.  ``timeout``: seconds for the library.
 
-    Raises OpdbError where a node has no QNN op on ``target`` (with the reasons), and where the library refuses the graph.
+    Raises OpdbError if a node has no QNN op on ``target`` (with the reasons), and if the library refuses the graph.
 
     >>> import opdb, torch
     >>> target = opdb.Target("HTP", "SM8650", execution="emulator")
@@ -70,12 +70,12 @@ def quantize(
     recipe: str = "8a8w",
     dims: Mapping[str, int] | None = None,
 ) -> QnnGraph:
-    """The quantized graph of a model in floats, for ``opdb.compile``; `opdb compile --quantize`.
+    """Quantizes a float model to a graph for ``opdb.compile``; `opdb compile --quantize`.
 
-    ``data``: samples, each an array for every input by its name, of the kind that the model will see.  ``recipe``: its name
+    ``data``: samples, each an array for every input by its name, like those that the model will get.  ``recipe``: its name
     (`opdb recipe show`) or a .yaml file.
 
-    Raises OpdbError where a node has no form on ``target``, and for samples that do not fit the inputs.
+    Raises OpdbError if a node has no form on ``target``, and for samples that do not fit the inputs.
 
     >>> import numpy, opdb, torch
     >>> target = opdb.Target("HTP", "SM8650", execution="emulator")
@@ -95,12 +95,12 @@ def quantize(
 def run(
     file: str | Path, inputs: Mapping[str, Any], *, graph: str | None = None, timeout: float = 600.0
 ) -> dict[str, Array]:
-    """The outputs of a compiled graph by name, as real numbers, from the library that it was compiled for; `opdb run`.
+    """Runs a compiled graph on its library and returns its outputs by name, as real numbers; `opdb run`.
 
-    ``inputs``: an array for each input by its name, real numbers where the input is quantized.  ``graph``: of a file with
+    ``inputs``: an array for each input by its name, real numbers if the input is quantized.  ``graph``: the name of one if the file has
     several.  On x86-64 Qualcomm's library emulates the chip.
 
-    Raises OpdbError for a file that is none, an input that is missing or has another shape, and where the library fails.
+    Raises OpdbError for an invalid file, an input that is missing or has another shape, and if the library fails.
 
     >>> import numpy, opdb, torch
     >>> target = opdb.Target("HTP", "SM8650", execution="emulator")
@@ -139,7 +139,7 @@ def graph_of(
     *,
     dims: Mapping[str, int] | None = None,
 ) -> QnnGraph:
-    """The optimized QNN graph of a model.  Raises OpdbError with the reasons where a node has no QNN op on ``target``."""
+    """The optimized QNN graph of a model.  Raises OpdbError with the reasons if a node has no QNN op on ``target``."""
     return _graph(model, target, inputs, dims, None, "f32")[1]
 
 
@@ -152,7 +152,7 @@ def _graph(
     dtype: str,
     to_quantize: bool = False,
 ) -> tuple[Coverage, QnnGraph]:
-    """The verdicts and the graph of a model.  Raises OpdbError with the reasons where a node is refused."""
+    """The verdicts and the graph of a model.  Raises OpdbError with the reasons if a node is refused."""
     from opdb.execute.compile.model_io import Ends
     from opdb.programs.onnx.files import ends
 
@@ -170,7 +170,7 @@ def _graph(
 
 
 def _record(model: str, coverage: Coverage) -> dict[str, Any]:
-    """What a context file says of where it comes from."""
+    """The record of a context file's origin."""
     met = coverage.errata()
     return {
         "model": model,

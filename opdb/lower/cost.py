@@ -7,7 +7,7 @@ layout throughout a network with convolutions, and the Transposes stand at the o
 the order of magnitude of a Hexagon v73 to v79 (5 microseconds an op, 50 GB/s, 5e12 products a second), not measurements; they
 decide between candidates that differ by whole ops or by several times the work, as the candidates of a family do.
 
-Where prices were fitted to a simulation, another ``Prices`` compares: opdb.lower.prices.
+If prices were fitted to a simulation, another ``Prices`` compares: opdb.lower.prices.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def _more(a: Lowered, b: Lowered, target: Target) -> Extra:
 
 
 def _time(a: Lowered, b: Lowered, target: Target) -> tuple[float | None, str]:
-    """How much longer ``a`` takes than ``b``, and on which chip; None if the table of prices lacks an op in which the two differ."""
+    """The additional microseconds of ``a`` over ``b``, and the chip; (None, "") if the table lacks the target or a differing op."""
     if not covers(target):
         return None, ""
     table, works = shipped(), (work_of(a.ops), work_of(b.ops))

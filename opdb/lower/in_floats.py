@@ -16,7 +16,7 @@ from opdb.runtime.per_channel import floats
 from opdb.runtime.tensors import Rejection, TensorRef
 
 DTYPE = "f32"
-#: The suffix that such a form adds to the name of the floating-point form.
+#: The suffix that this adds to the name of the floating-point form.
 IN_FLOATS = "in floats"
 
 

@@ -17,7 +17,7 @@ from opdb.lower.wrapping import PER_TENSOR, WrappedView
 from opdb.runtime.forms import Lowered, LoweredOp, NodeView
 from opdb.runtime.tensors import Rejection, TensorRef, stored_range
 
-#: The suffix that such a form adds to the name of the form itself.
+#: The suffix that this adds to the name of a form.
 IN_STEPS_OF_X = "in steps of x"
 #: PyTorch's name for the number that an operator writes.
 FILL = "value"

@@ -2,7 +2,7 @@
 
 A price is in microseconds: a part for the op, a part per MB that it reads and writes, a part per G of products.  They were
 fitted to the differences in time between whole graphs that differ in a few ops, so an op that the library fuses with its
-neighbor costs next to nothing.  An op without a line costs what ops of its numbers and shape cost on average.
+neighbor costs next to nothing.  An op without a line gets the pooled price of ops with its numbers and shape.
 """
 
 from __future__ import annotations

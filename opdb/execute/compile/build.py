@@ -1,4 +1,4 @@
-"""Graphs -> a context file, through the vendor's library in a child process."""
+"""Compiles graphs to a context file, with the vendor's library in a child process."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Compiled:
-    """``path`` holds ``size`` bytes if ``result.stage`` is "done"; else it is as it was.
+    """``path`` holds ``size`` bytes if ``result.stage`` is "done"; otherwise it is unchanged.
 
-    ``seconds``: (stage, graph, wall time) with that of opening the library; ``build_id`` is the library's.
+    ``seconds``: (stage, graph, wall time), including that of opening the library; ``build_id`` is the library's.
     """
 
     result: CompileResult
@@ -49,13 +49,13 @@ def compile_to_file(
     weight_sharing: bool = False,
     worker: VendorWorker | None = None,
 ) -> Compiled:
-    """Puts ``graphs`` into one context and writes it to ``path`` as a whole, with ``metadata`` (Context.save).
+    """Compiles ``graphs`` into one context and writes it to ``path`` atomically, with ``metadata`` (Context.save).
 
-    ``weight_sharing``: graphs on HTP have equal weights once.  ``worker``: of this backend and SoC, where the library is open already
-    (``VendorWorker.open_ahead``); it stays open, and ``timeout`` and ``libraries`` are its own.
+    ``weight_sharing``: graphs on HTP store equal weights once.  ``worker``: one of this backend and SoC, if the library is already open
+    (``VendorWorker.open_ahead``); it stays open, and its own ``timeout`` and ``libraries`` apply.
 
-    A library that refuses, crashes or hangs (for ``timeout`` seconds) is told in the result, and nothing is
-    left at ``path``.  Raises OpdbError for graphs or a path that cannot be taken.
+    If the library refuses, crashes or hangs (for ``timeout`` seconds), the result says so, and nothing is
+    left at ``path``.  Raises OpdbError for graphs or a path that cannot be used.
     """
     graphs = recordable(graphs, backend)
     path = path.resolve()

@@ -1,4 +1,4 @@
-"""Calibration data as the command line names it: samples of a model's inputs, by name, as real numbers."""
+"""Calibration data in the command line's notation: samples of a model's inputs, by name, as real numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 #: One value for each input, by its name.
 Sample = dict[str, Array]
 FORMS = "FILE.npz, a folder of .npz files, module:callable, example or random[:SEED]"
-#: How many samples `random` draws.
+#: The number of samples that `random` draws.
 DRAWN = 8
 
 
@@ -31,10 +31,10 @@ def read_samples(
     example: Sequence[Any] | None = None,
     found: Callable[[str], Callable[[], Any]] | None = None,
 ) -> list[Sample]:
-    """What ``spec`` names, checked against ``inputs`` (names, shapes, data types); at least one sample.
+    """Returns the samples in ``spec``, checked against ``inputs`` (names, shapes, data types); at least one.
 
-    ``FILE.npz``: an array for each input, of its shape, or with one more axis in front: one sample each.  A folder:
-    its .npz files in the order of their names.  ``module:callable`` (``found`` imports it): returns an iterable of samples,
+    ``FILE.npz``: an array for each input, of its shape, or with an additional leading axis: one sample each.  A folder:
+    its .npz files, sorted by name.  ``module:callable`` (``found`` imports it): returns an iterable of samples,
     each a mapping by input name, a tuple in the order of the inputs, or for a single input its array.  ``example``: the
     model's own example inputs.  ``random[:SEED]``: normally distributed numbers, for trying things out.
     Raises OpdbError that names the file, the sample and the input.
@@ -48,7 +48,7 @@ def read_samples(
 
 
 def named_samples(data: str, inputs: Sequence[GraphTensor], program: ExportedProgram) -> list[Sample]:
-    """``read_samples`` for a program: ``inputs`` in the order of its own, with its example inputs."""
+    """Calls ``read_samples`` for a program: ``inputs`` in the program's order, with its example inputs."""
     from opdb.programs.load import named_callable
 
     example = None if program.example_inputs is None else [x.numpy() for x in program.example_inputs[0]]
@@ -58,13 +58,13 @@ def named_samples(data: str, inputs: Sequence[GraphTensor], program: ExportedPro
 def program_samples(
     data: str, program: ExportedProgram, names: Sequence[str] | None = None
 ) -> list[tuple[Array, ...]]:
-    """The same as calls of the program; ``names``: what its file calls its inputs."""
+    """Returns the samples as argument tuples for the program; ``names``: its file's names for the inputs."""
     found = named_samples(data, program_inputs(program, names), program)
     return [tuple(sample.values()) for sample in found]
 
 
 def program_inputs(program: ExportedProgram, names: Sequence[str] | None = None) -> list[GraphTensor]:
-    """The inputs of a program, called by ``names`` (those of its file) or by its own; 64-bit integers as i32."""
+    """The inputs of a program, named by ``names`` (from its file) or by its own names; 64-bit integers as i32."""
     from opdb.programs.torch.tensors import DTYPES
 
     given = program.graph_signature.user_inputs
@@ -108,12 +108,12 @@ def _called(spec: str, make: Callable[[], Any]) -> Iterable[tuple[str, Any]]:
             yield f"{spec}: sample {number}", sample
     except OpdbError:
         raise
-    except Exception as error:  # the user's code raises anything
+    except Exception as error:  # the user's code may raise anything
         raise OpdbError(f"--data {spec}: {type(error).__name__}: {error}") from error
 
 
 def _named(where: str, given: Any, inputs: Sequence[GraphTensor]) -> Sample:
-    """One value for each input: from a mapping by name, a tuple in order, or the array of a single input."""
+    """Returns one value for each input: from a mapping by name, a tuple in order, or the array of a single input."""
     names = [t.name for t in inputs]
     if not isinstance(given, Mapping):
         values = tuple(given) if isinstance(given, tuple | list) else (given,)
@@ -129,7 +129,7 @@ def _named(where: str, given: Any, inputs: Sequence[GraphTensor]) -> Sample:
 
 
 def _split(where: str, values: Sample, inputs: Sequence[GraphTensor]) -> list[Sample]:
-    """One sample, or several along an axis in front of all inputs."""
+    """Returns one sample, or several if all inputs have an additional leading axis."""
     stacked: set[int | None] = set()
     for tensor in inputs:
         value = values[tensor.name]

@@ -1,7 +1,7 @@
-"""The encodings of a quantized graph by the names of the user's model.
+"""Maps the encodings of a quantized graph to the names of the user's model.
 
-Passes join, turn and rename tensors, and fold numbers into weights, so names say little.  What a tensor of the model is in the
-graph, its values tell: those of one sample, and a weight's own.
+Passes merge, transpose and rename tensors, and fold numbers into weights, so names are not enough.  Tensors are matched
+by their values: those on one sample, and those of the weights.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from opdb.lower.quantize.encodings import Range, encoding
 from opdb.programs.onnx.steps import Encoding
 
 Array = np.ndarray[Any, Any]
-#: The type of biases, which follow from the scales of what is summed.
+#: The type of biases, whose scales follow from the summands.
 BIAS = "sq32"
 
 
 @dataclass(frozen=True)
 class Named:
-    """``encodings``: by the name of the model's tensor.  ``constants``: which of them the model holds.
+    """``encodings``: by the name of the model's tensor.  ``constants``: the names among them that are constants of the model.
 
-    ``lost``: weights of the graph that no constant of the model has the numbers of.
+    ``lost``: weights of the graph that match no constant of the model.
     """
 
     encodings: Mapping[str, Encoding]
@@ -40,9 +40,9 @@ class Named:
 def named_encodings(
     model: ModelTensors, floats: QnnGraph, values: Mapping[str, Array], made: QnnGraph
 ) -> Named:
-    """Finds the encodings that ``made`` has for the tensors of the model.
+    """Finds the encodings in ``made`` for the tensors of the model.
 
-    ``floats``: the graph that ``made`` was quantized from; ``values``: of its tensors, on the sample of ``model``.
+    ``floats``: the graph that ``made`` was quantized from; ``values``: its tensors on the sample of ``model``.
     """
     found = dict(_activations(model, floats, values, made))
     found |= dict(_converted(model, floats, values, made))
@@ -62,7 +62,7 @@ def named_encodings(
 def _activations(
     model: ModelTensors, floats: QnnGraph, values: Mapping[str, Array], made: QnnGraph
 ) -> Iterator[tuple[str, Encoding]]:
-    """Yields encodings of tensors whose values a tensor of the graph has, or a multiple of them that stands for no other tensor."""
+    """Yields encodings of tensors that match a tensor of the graph, or a multiple of one that matches no other tensor."""
     prints = {n: Print.of(v) for n, v in values.items() if (t := made.tensors.get(n)) and _encoded(t)}
     ends = {n for n in prints if made.tensors[n].type in ("APP_WRITE", "APP_READ")}
     writers = {n: op.origin for op in floats.ops for n in op.outputs}
@@ -75,7 +75,7 @@ def _activations(
         if name in ends:
             yield name, _encoding(made.tensors[name])
         elif group:
-            # Of tensors with equal values, e.g. on both sides of a Relu, each has its place in the order of both.
+            # Tensors with equal values, e.g. on both sides of a Relu, are matched in the order of both graphs.
             place = used[group] = used.get(group, -1) + 1
             yield name, _encoding(made.tensors[group[min(place, len(group) - 1)]])
         elif own.telling:
@@ -89,7 +89,7 @@ def _activations(
 def _converted(
     model: ModelTensors, floats: QnnGraph, values: Mapping[str, Array], made: QnnGraph
 ) -> Iterator[tuple[str, Encoding]]:
-    """Yields encodings of tensors that one node reads in another type than the node before makes, e.g. in 8 bits beside 16."""
+    """Yields encodings of tensors that a node reads in another type than the producer's, e.g. in 8 bits instead of 16."""
     of_floats: Mapping[str, GraphOp] = {op.name: op for op in floats.ops}
     readers = Counter(name for names in model.reads.values() for name in names)
     makers = {n: op for op in made.ops for n in op.outputs}
@@ -108,7 +108,7 @@ def _converted(
 
 
 def _static(floats: QnnGraph, made: QnnGraph) -> Iterator[tuple[str, GraphTensor, GraphTensor]]:
-    """Each constant of a node that is quantized, but for biases: its name, in floats, and quantized."""
+    """Yields each constant of a quantized node, except biases: its name, in floats, and quantized."""
     of_floats: Mapping[str, GraphOp] = {op.name: op for op in floats.ops}
     seen = set()
     for op in made.ops:
@@ -126,7 +126,7 @@ def _static(floats: QnnGraph, made: QnnGraph) -> Iterator[tuple[str, GraphTensor
 
 
 def _of_constant(model: ModelTensors, data: GraphTensor, tensor: GraphTensor) -> tuple[str, Encoding] | None:
-    """The constant of the model that a constant of the graph was made of, and its encoding; None where there is none."""
+    """The constant of the model from which a constant of the graph was made, and its encoding; None if there is none."""
     quant = tensor.quant
     assert quant is not None
     array = np.asarray(data.data, np.float32).reshape(data.shape)
@@ -166,7 +166,7 @@ def _encoded(tensor: GraphTensor) -> bool:
 
 
 def _encoding(tensor: GraphTensor) -> Encoding:
-    """As stored from 0; blocks without their integers."""
+    """The encoding with stored integers counted from 0; for blocks without their integer scales."""
     quant, kind = tensor.quant, BY_SHORT[tensor.dtype]
     assert quant is not None
     bits = 4 if quant.blocks is not None else quant.bits or kind.bits
@@ -176,5 +176,5 @@ def _encoding(tensor: GraphTensor) -> Encoding:
 
 
 def _scaled(own: Encoding, factors: Array) -> Encoding:
-    """Divides the scales of ``own`` by ``factors``: the tensor times ``factors`` has ``own``, and the same integers or their opposites."""
+    """Divides the scales of ``own`` by ``factors``: the tensor times ``factors`` has ``own``, and the same or the negated integers."""
     return replace(own, scales=(own.scales / np.abs(factors)).astype(np.float32))

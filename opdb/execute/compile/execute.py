@@ -1,4 +1,4 @@
-"""Runs of a graph of a context file on the library that it was compiled for."""
+"""Runs a graph of a context file on the library that it was compiled for."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Execution:
-    """What is run: a graph, the states it begins with, and the arrays of ``given``, its other inputs (opdb.execute.compile.inputs.feed).
+    """A run: a graph, its initial states, and the arrays of ``given``, its other inputs (opdb.execute.compile.inputs.feed).
 
-    ``steps``: runs that hand the states on; ``repeat``: runs with the same inputs.  ``reports``: of the profile, as text.
+    ``steps``: runs that pass the states on; ``repeat``: runs with the same inputs.  ``reports``: of the profile, as text.
     """
 
     file: Path
@@ -61,7 +61,7 @@ class Execution:
 
 @dataclass(frozen=True)
 class Executed:
-    """``result``: of the last run, or the first that failed.  ``steps``: the outputs of several steps, stacked in front."""
+    """``result``: of the last run, or the first that failed.  ``steps``: the outputs of several steps, stacked along a new first axis."""
 
     result: ExecuteResult
     load_seconds: float
@@ -81,9 +81,9 @@ def chosen_graph(header: Header, name: str | None, file: Path) -> str:
 
 
 def emulation_notice(header: Header, target: Target, file: Path) -> str | None:
-    """One line where a context that was compiled for a device runs on the emulator, with the errata it may show.
+    """Returns a line if a context compiled for a device runs on the emulator, with the errata it may show; else None.
 
-    Raises OpdbError where these are to be avoided.
+    Raises OpdbError if these must be avoided.
     """
     if target.execution != "emulator" or header.metadata.get("execution") != "device":
         return None

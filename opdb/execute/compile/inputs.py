@@ -1,4 +1,4 @@
-"""Arrays for the inputs of a graph, from files or from a seed, as the command line names them."""
+"""Arrays for the inputs of a graph, from files or from a seed, in the command line's notation."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ FORMS = "FILE.npy, NAME=FILE.npy, FILE.npz, NAME=FILE.raw or random:SEED"
 def feed(
     specs: Sequence[str], tensors: Sequence[GraphTensor], *, real: bool = False, steps: int = 1
 ) -> dict[str, Array]:
-    """The array of each input, as the library stores it.
+    """Returns the array of each input, as the library stores it.
 
-    ``specs``: ``NAME=FILE`` for one input, ``FILE.npy`` or ``FILE.raw`` for the first that has none yet,
-    ``FILE.npz`` for those that it names, ``random:SEED`` for all that have none at the end.  A raw file holds the
-    values as they are stored, row-major.  ``real``: values of quantized inputs are real numbers, except those of
-    raw files; see opdb.runtime.qnn.real_numbers.to_stored.  A number without dimensions is taken for the shape [1].  ``steps``: for
-    so many runs; an array with one more axis of that length in front has a value for each (``at_step``), and random values
+    ``specs``: ``NAME=FILE`` for one input, ``FILE.npy`` or ``FILE.raw`` for the first one without values,
+    ``FILE.npz`` for those that it names, ``random:SEED`` for all that are left at the end.  A raw file holds the
+    values as stored, row-major.  ``real``: values of quantized inputs are real numbers, except in
+    raw files; see opdb.runtime.qnn.real_numbers.to_stored.  A number without dimensions counts as the shape [1].  ``steps``: the
+    number of runs; an array with an additional leading axis of that length has a value for each (``at_step``), and random values
     differ.  Raises OpdbError naming the input and the file.
     """
     given: dict[str, tuple[str, Any]] = {}
@@ -69,7 +69,7 @@ def feed(
 
 
 def stored_inputs(values: Mapping[str, Any], tensors: Sequence[GraphTensor]) -> dict[str, Array]:
-    """Real numbers by the name of the input, as the library stores them.  Raises OpdbError naming the input."""
+    """Converts real numbers by input name to what the library stores.  Raises OpdbError naming the input."""
     known = {t.name: t for t in tensors}
     for name in (*(n for n in known if n not in values), *(n for n in values if n not in known)):
         raise OpdbError(
@@ -81,12 +81,12 @@ def stored_inputs(values: Mapping[str, Any], tensors: Sequence[GraphTensor]) -> 
 
 
 def at_step(fed: Mapping[str, Array], tensors: Sequence[GraphTensor], step: int) -> dict[str, Array]:
-    """The arrays of one of the runs that ``feed`` was asked for."""
+    """The arrays for one of the runs that ``feed`` prepared."""
     return {t.name: fed[t.name][step] if fed[t.name].ndim > len(t.shape) else fed[t.name] for t in tensors}
 
 
 def drawn(tensor: GraphTensor, generator: np.random.Generator) -> Array:
-    """Values of a tensor as they are stored: normally distributed real numbers, any value of a quantized type, 0 or 1 of other integers."""
+    """Draws stored values: normally distributed real numbers, any value of a quantized type, 0 or 1 for other integers."""
     kind = BY_SHORT[tensor.dtype]
     if kind.quantized:
         low, high = limits(tensor.dtype)
@@ -99,7 +99,7 @@ def drawn(tensor: GraphTensor, generator: np.random.Generator) -> Array:
 
 
 def describe(tensor: GraphTensor) -> str:
-    """e.g. x FLOAT_32 [200, 768]"""
+    """Describes a tensor, e.g. x FLOAT_32 [200, 768]"""
     return f"{tensor.name} {BY_SHORT[tensor.dtype].qnn} {list(tensor.shape)}"
 
 
@@ -121,7 +121,7 @@ def _seed(spec: str) -> int:
 
 
 class _Raw(bytes):
-    """A file without a header."""
+    """The content of a file without a header."""
 
 
 def _read(source: str, tensor: GraphTensor) -> Any:

@@ -1,4 +1,4 @@
-"""A model as the command line spells it -> its graph, with the names of the model's file."""
+"""Lowers a model in the command line's notation to its graph, with the names of the model's file."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Lowering:
-    """How a model becomes a graph: its name (None: the model's), and what opdb.execute.compile.model.lowered takes.
+    """Options for lowering a model: the graph's name (None: the model's), and the options of opdb.execute.compile.model.lowered.
 
-    ``encodings``: the file by whose encodings the program was quantized when it was read.
+    ``encodings``: the file with the encodings by which the program was quantized when it was read.
     """
 
     name: str | None

@@ -1,4 +1,4 @@
-"""What is compiled -> QnnGraphs: PyTorch programs, and op configs as graphs of one node."""
+"""Makes QnnGraphs to compile: from PyTorch programs, and from op configs as graphs of one node."""
 
 from __future__ import annotations
 
@@ -40,18 +40,19 @@ def lowered(
     to_quantize: bool = False,
     incomplete: bool = False,
 ) -> tuple[Coverage, QnnGraph | None]:
-    """The verdict on every node, and the optimized graph called ``name`` if every node is supported.
+    """Returns the verdict on every node, and the optimized graph called ``name`` if every node is supported.
 
-    ``incomplete``: else the graph of the nodes that are, with what they give the others as outputs; to ask about, not to compile.
+    ``incomplete``: otherwise returns the graph of the supported nodes, with the tensors that the others read as outputs; for queries,
+    not for compiling.
 
-    ``ends``: what the model's file calls its inputs and outputs.  Buffers that the program changes are inputs and outputs of
-    the graph, and ``states`` of the coverage, whose ``scalars`` are the ends without dimensions.
+    ``ends``: the file's names for its inputs and outputs.  Buffers that the program changes are inputs and outputs of
+    the graph, and ``states`` of the coverage, whose ``scalars`` are the inputs and outputs without dimensions.
 
-    ``to_quantize``: the graph, in floats, is one that opdb.lower.quantize takes: it does not count whether the chip has floating point.
+    ``to_quantize``: the graph, in floats, is input for opdb.lower.quantize: it does not matter whether the chip has floating point.
 
-    ``float_dtype`` and ``decompose``: see opdb.checks.verdicts.check_program.  ``without``: names of passes that are left out
+    ``float_dtype`` and ``decompose``: see opdb.checks.verdicts.check_program.  ``without``: names of passes to skip
     (opdb.lower.passes).  ``io_layout``: "nhwc" for inputs and outputs of four dimensions with their channels last
-    (opdb.lower.passes.image_io).  Raises OpdbError for the name of no pass, and for another layout.
+    (opdb.lower.passes.image_io).  Raises OpdbError for an unknown pass or layout.
     """
     from opdb.checks.graph import build_part, supported_part
     from opdb.checks.verdicts import read_and_check
@@ -74,7 +75,7 @@ def lowered(
 
 
 def precision_of(graphs: Iterable[QnnGraph], backend: str | None) -> str | None:
-    """How float32 tensors are computed where nothing is asked for: fp16 on a backend of halves, None where there are none."""
+    """The default precision of float32 tensors: fp16 on a backend that computes in half precision, None if there are no float32 tensors."""
     floats = any(t.dtype == "f32" for g in graphs for t in g.tensors.values())
     return "fp16" if half(backend) and floats else None
 
@@ -82,7 +83,7 @@ def precision_of(graphs: Iterable[QnnGraph], backend: str | None) -> str | None:
 def graph_options(
     graphs: Iterable[QnnGraph], backend: str | None, precision: str | None, optimization: int | None
 ) -> GraphOptions:
-    """The options of graphs; ``precision``: "default" for the library's choice, None for ``precision_of``."""
+    """The options for graphs; ``precision``: "default" for the library's choice, None for ``precision_of``."""
     from opdb.runtime.qnn.graph import GraphOptions
 
     if precision is None:
@@ -91,13 +92,13 @@ def graph_options(
 
 
 def graph_name(model: str) -> str:
-    """A name for the graph of a model as the command line spells it; e.g. models/net.pt2 -> net."""
+    """Derives a graph name from a model in the command line's notation; e.g. models/net.pt2 -> net."""
     last = re.split(r"[/\\:]", model.removesuffix(".pt2"))[-1]
     return re.sub(r"\W+", "_", last).strip("_") or "graph"
 
 
 def config_graphs(configs: Iterable[tuple[str, OpConfig]]) -> list[QnnGraph]:
-    """Each op config as a graph of one node, called by its id, else by its op and place in the list from 0.
+    """Makes each op config a graph of one node, named by its id, otherwise by its op and its index in the list, from 0.
 
     ``configs``: (where it was read, op config).  Raises ConfigError with the place.
     """
@@ -118,10 +119,10 @@ def config_graphs(configs: Iterable[tuple[str, OpConfig]]) -> list[QnnGraph]:
 
 
 def config_graph(config: OpConfig, name: str) -> QnnGraph:
-    """A graph of one node: inputs that are not static become graph inputs, outputs graph outputs.
+    """Makes a graph of one node: inputs that are not static become graph inputs, outputs graph outputs.
 
-    Where all inputs, or all outputs, carry the names of the op's slots, they are put into the slots' order.
-    Tensors keep their names; those without one are called in0, in1... and out0...  An input that is there twice
+    If all inputs, or all outputs, carry the names of the op's slots, they are sorted into the slots' order.
+    Tensors keep their names; unnamed ones are called in0, in1... and out0...  An input that occurs twice
     under one name is one tensor.  Raises ConfigError for a static tensor without data and for two tensors of one
     name.
     """
@@ -142,7 +143,7 @@ def config_graph(config: OpConfig, name: str) -> QnnGraph:
 
 
 def _add(graph: QnnGraph, tensor: TensorConfig | None, spare: str, side: str) -> str | None:
-    """Adds a tensor and returns its name; None for one that is omitted."""
+    """Adds a tensor and returns its name; None for an omitted one."""
     if tensor is None or tensor.type == "NULL":
         return None
     name = tensor.name or spare
@@ -158,7 +159,7 @@ def _add(graph: QnnGraph, tensor: TensorConfig | None, spare: str, side: str) ->
 
 
 def judged(graphs: Iterable[QnnGraph], target: Target) -> dict[str, list[str]]:
-    """The reasons against each graph by the rules of the specs and the errata to be avoided, for those that have some.
+    """The objections to each graph by the rules of the specs and the errata to avoid; graphs without any are left out.
 
     An op without a spec is left to the library, which validates every node before it builds.
     """
@@ -187,7 +188,7 @@ def warned(graphs: Iterable[QnnGraph], target: Target) -> tuple[ErratumCount, ..
 
 
 def _met(graph: QnnGraph, target: Target) -> Iterator[tuple[str, str]]:
-    """The errata of each op, with what the policy makes of them."""
+    """Yields the errata of each op, with the policy's decision on them."""
     for op in graph.ops:
         if validators.module(op.op) is not None:
             found = check(graph.op_config(op), target).violations
@@ -195,7 +196,7 @@ def _met(graph: QnnGraph, target: Target) -> Iterator[tuple[str, str]]:
 
 
 def chosen(graphs: list[QnnGraph], name: str | None) -> list[QnnGraph]:
-    """The graph called ``name``, or all.  Raises OpdbError with the known names."""
+    """Returns the graph called ``name``, or all.  Raises OpdbError with the known names."""
     if name is None:
         return graphs
     if found := [g for g in graphs if g.name == name]:

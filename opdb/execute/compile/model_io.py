@@ -1,4 +1,4 @@
-"""The inputs and outputs of a compiled graph as the model's file has them: its names, and int64 where it says so."""
+"""Gives a compiled graph the inputs and outputs of the model's file: its names, and int64 where the file has it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ends:
-    """The names of a file's inputs and outputs, in the program's order, and those among them that are of int64."""
+    """The names of a file's inputs and outputs, in the program's order, and the names among them that are int64."""
 
     inputs: Sequence[str]
     outputs: Sequence[str]
@@ -25,14 +25,14 @@ class Ends:
 
 
 def with_ends(graph: QnnGraph, part: Part, program: Program, ends: Ends, target: Target) -> QnnGraph:
-    """The graph with these ends.
+    """Gives the graph these inputs and outputs.
 
-    A tensor that is an output twice is copied.  An output that is called as an input gets "_out" behind its name: QNN's
-    tensors have names of their own.  int64 stays int32 where ``target`` has no Cast for the tensor.
+    A tensor that is an output twice is copied.  An output with the name of an input gets the suffix "_out": QNN's
+    tensors have unique names.  int64 stays int32 if ``target`` has no Cast for the tensor.
     """
     names: dict[str, str] = {}
     for key, name in zip(program.inputs, ends.inputs, strict=True):
-        if key in part.inputs:  # an input without elements is none of the graph's
+        if key in part.inputs:  # an input without elements is not in the graph
             names[part.inputs[key]] = name
     copies: list[tuple[str, str]] = []
     for key, own in zip(program.outputs, _own_names(ends), strict=True):
@@ -54,7 +54,7 @@ def with_ends(graph: QnnGraph, part: Part, program: Program, ends: Ends, target:
 
 
 def scalars_of(program: Program, part: Part, ends: Ends | None) -> tuple[str, ...]:
-    """The names of the inputs and outputs that have no dimensions in the program; QNN's tensors of them have the shape [1]."""
+    """The names of the inputs and outputs without dimensions in the program; QNN's tensors for them have the shape [1]."""
     values = {n.name: n.meta.get("val") for n in program.exported.graph.nodes}
     inputs = [part.inputs.get(key) for key in program.inputs] if ends is None else ends.inputs
     outputs = [part.outputs[key] for key in program.outputs] if ends is None else _own_names(ends)
@@ -65,19 +65,19 @@ def scalars_of(program: Program, part: Part, ends: Ends | None) -> tuple[str, ..
 
 
 def _own_names(ends: Ends) -> list[str]:
-    """The names of the outputs in the graph: one that is an input's name, too, gets ``_out``."""
+    """The names of the outputs in the graph: an output with the name of an input gets ``_out``."""
     return [f"{name}_out" if name in ends.inputs else name for name in ends.outputs]
 
 
 def recorded_scalars(metadata: Mapping[str, Any], graph: str) -> frozenset[str]:
-    """Reads what ``scalars_of`` returned for ``graph`` from the metadata of its context; empty if the file has none."""
+    """Reads the result of ``scalars_of`` for ``graph`` from the metadata of its context; empty if the file has none."""
     held = metadata.get("scalars")
     names = held.get(graph) if isinstance(held, dict) else None
     return frozenset(n for n in names if isinstance(n, str)) if isinstance(names, list) else frozenset()
 
 
 def _widened(graph: QnnGraph, names: Sequence[str], target: Target) -> QnnGraph:
-    """The graph with int64 in the place of int32 at these ends, where the target takes the Cast."""
+    """The graph with int64 instead of int32 at these inputs and outputs, if the target accepts the Cast."""
     inner: dict[str, str] = {}
     before: list[GraphOp] = []
     after: list[GraphOp] = []

@@ -1,4 +1,4 @@
-"""The tensors of the user's model, by its own names: their values on one sample, and its constants."""
+"""The tensors of the user's model, by their own names: their values on one sample, and its constants."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ if TYPE_CHECKING:
     from opdb.checks.coverage import Row
 
 Array = np.ndarray[Any, Any]
-#: ONNX operators whose constant operands have encodings beside those of the others.
+#: ONNX operators whose constant operands get encodings like those of the other operands.
 ELEMENTWISE = frozenset({"Add", "Concat", "Div", "Max", "Min", "Mul", "PRelu", "Pow", "Sub", "Where"})
 
 
 @dataclass(frozen=True)
 class ModelTensors:
-    """``values``: what each tensor of floats is on the sample, in the order of the model.  ``constants``: float32 arrays.
+    """``values``: fingerprints of the float tensors on the sample, in the order of the model.  ``constants``: float32 arrays.
 
-    ``of_node``: the result of a node of the program, by the node's name.  ``reads``: what the node reads that makes a tensor.
-    ``operands``: (constant, tensors beside it) of nodes that
-    compute element by element.
+    ``of_node``: the result of a node of the program, by the node's name.  ``reads``: the inputs of the node that makes a tensor.
+    ``operands``: (constant, tensors beside it) of nodes that compute element by element.
     """
 
     values: Mapping[str, Print]
@@ -40,7 +39,7 @@ class ModelTensors:
 def of_onnx(
     path: str, dims: Mapping[str, int], sample: Mapping[str, Array], rows: Iterable[Row]
 ) -> ModelTensors:
-    """Reads those of an ONNX file.  ``sample``: by the name of the input; ``rows``: of the coverage, with the places of their nodes."""
+    """Reads the tensors of an ONNX file.  ``sample``: by input name; ``rows``: of the coverage, with their nodes' places in the file."""
     import onnx
     import torch
 
@@ -74,7 +73,7 @@ def of_onnx(
 
 
 def of_program(program: ExportedProgram, sample: Mapping[str, Array]) -> ModelTensors:
-    """Reads those of an exported program by the names of its nodes, parameters, and buffers.  ``sample``: by the name of the input."""
+    """Reads the tensors of an exported program by the names of its nodes, parameters, and buffers.  ``sample``: by input name."""
     import torch
     from torch.export.graph_signature import InputKind
 
@@ -108,7 +107,7 @@ def of_program(program: ExportedProgram, sample: Mapping[str, Array]) -> ModelTe
 
 
 def _like(values: Array, given: Any) -> Any:
-    """A sample's values in the type and shape of what the model was read with; images with their channels last are turned."""
+    """A sample's values in the type and shape with which the model was read; images with channels last are transposed."""
     import torch
 
     found = torch.from_numpy(np.array(values))

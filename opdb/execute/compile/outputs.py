@@ -1,4 +1,4 @@
-"""Arrays that a graph gave: as they are shown, in figures, and in files."""
+"""The output arrays of a graph: for display, as statistics, and in files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 def shown(
     outputs: Mapping[str, Array], tensors: Sequence[GraphTensor], real: bool, scalars: Container[str]
 ) -> dict[str, Array]:
-    """The outputs as they are printed and written: stored values, or real numbers; ``scalars`` without their dimension."""
+    """The outputs to print and write: stored values, or real numbers; ``scalars`` without their dimension."""
     if not outputs:
         return {}
     values = {t.name: to_real(t, outputs[t.name]) if real else outputs[t.name] for t in tensors}
@@ -29,7 +29,7 @@ def shown(
 
 
 def write(path: Path, values: Mapping[str, Array]) -> None:
-    """Writes arrays to ``path``: a .npz archive, else a folder with a .npy file for each.  Raises OpdbError."""
+    """Writes arrays to ``path``: a .npz archive, or else a folder with a .npy file for each.  Raises OpdbError."""
     if path.suffix == ".npz":
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w") as archive:  # numpy.savez takes no array called "file"
@@ -45,7 +45,7 @@ def write(path: Path, values: Mapping[str, Array]) -> None:
 
 
 def figures(value: Array) -> dict[str, Any]:
-    """min, max and mean of the finite values, and how many are not finite."""
+    """min, max and mean of the finite values, and the number of values that are not finite."""
     numbers = value.astype(np.float64).ravel()
     finite = numbers[np.isfinite(numbers)]
     some = finite.size > 0

@@ -1,4 +1,4 @@
-"""The verdict of a target on a float program that is to be quantized, with ranges that nobody measured."""
+"""Predicts a target's verdict on a float program after quantization, with assumed ranges."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def quantized_coverage(
     decompose: bool = False,
     named: Callable[[Coverage], Coverage] = lambda coverage: coverage,
 ) -> Coverage:
-    """Predicts what `opdb compile --quantize` makes of each node.  ``named`` gives the rows the names of the model's file.
+    """Predicts the result of `opdb compile --quantize` for each node.  ``named`` gives the rows the names of the model's file.
 
-    A node is rejected if one of its ops has neither a form in integers nor another: in floats on a chip that has them, else as a table or
-    in 16 bits; ``Row.said`` has the reason of those.  Ranges are assumed, e.g. from -4 to 4: a rule that reads a scale may decide
-    differently on calibrated ones.
+    A node is rejected if one of its ops has no form in integers and no alternative: in floats on a chip that has them, else as a table or
+    in 16 bits; ``Row.said`` has the reason for an alternative.  Ranges are assumed, e.g. from -4 to 4: a rule that reads a scale may
+    decide differently on calibrated ones.
     """
     coverage, graph = lowered(
         program,
@@ -70,7 +70,7 @@ def _about(coverage: Coverage, recipe: Recipe, target: Target) -> Coverage:
 
 
 def _judged(row: Row, ops: list[str], plan: Plan) -> Row:
-    """``row`` of a node whose ops are these."""
+    """Judges ``row``, whose node became these ops."""
     if row.verdict != "supported":
         return row
     if none := [plan.refused[op] for op in ops if op in plan.refused]:
@@ -83,12 +83,12 @@ def _judged(row: Row, ops: list[str], plan: Plan) -> Row:
     floats = not ops or any(plan.forms[op].floats for op in ops)
     warnings = tuple(
         w for w in row.warnings if floats or w["rule"] in RECORDS
-    )  # the rules were asked about floats
+    )  # the rules were checked on floats
     return replace(row, said=said, types=_types(ops, plan), warnings=warnings)
 
 
 def _types(ops: list[str], plan: Plan) -> str:
-    """In which types the ops of a node compute; see opdb.checks.compute_types."""
+    """The types in which the ops of a node compute; see opdb.checks.compute_types."""
     results, weights = [], []
     for op in (o for o in plan.graph.ops if o.name in ops):
         form = plan.forms[op.name]
@@ -110,7 +110,7 @@ def _type(plan: Plan, tensor: str) -> str:
 
 
 def _numbered(rows: list[Row]) -> Iterator[Row]:
-    """The rows with the numbers of their graphs."""
+    """Yields the rows with the numbers of their graphs."""
     place = {row.node: i for i, row in enumerate(rows)}
     supported = [row.verdict == "supported" for row in rows]
     numbers: dict[int, int] = {}

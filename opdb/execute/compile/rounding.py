@@ -1,7 +1,7 @@
-"""Weights of an ONNX file, rounded by AIMET's AdaRound: it learns from the samples which of the two steps beside each number to take.
+"""Rounds the weights of an ONNX file with AIMET's AdaRound, which learns from samples whether to round each number up or down.
 
-The file that comes out has floats that lie on the steps, which opdb.lower.quantize.weights stores as they are.  AIMET sees ONNX files only,
-so this is done before the file becomes a graph.
+The new file has floats that lie on the steps, which opdb.lower.quantize.weights stores exactly.  AIMET reads only ONNX files,
+so this happens before the file becomes a graph.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from opdb.execute.compile.calibration import Sample
 
 Array = np.ndarray[Any, Any]
-#: Steps of the optimizer for each weight (docs/results/calibration.md).
+#: Optimizer steps per weight (docs/results/calibration.md).
 ITERATIONS = 2000
 #: AIMET's description of where HTP quantizes.
 CONFIGURATION = "htp_v73"
@@ -38,7 +38,7 @@ _NUMBER = re.compile(r"[^:]*:(\d+): ")
 
 
 def check(recipe: Recipe, model: str, io_layout: str) -> bool:
-    """Whether the weights of ``model`` are to be rounded.  Raises OpdbError where they cannot be, MissingExtra without AIMET."""
+    """True if the weights of ``model`` must be rounded.  Raises OpdbError if that is impossible, MissingExtra without AIMET."""
     if recipe.weights is None or recipe.weights.rounding == "nearest":
         return False
     where = f"the recipe {recipe.name}: rounding: adaround"
@@ -61,10 +61,10 @@ def rounded(
     folder: Path,
     iterations: int = ITERATIONS,
 ) -> tuple[str, str]:
-    """A copy of the file in ``folder`` with rounded weights, and a line for the report.
+    """Writes a copy of the file with rounded weights to ``folder``; returns its path, and a line for the report.
 
-    ``graph``, ``rows``: what the file becomes; nodes that a rule gives floats or other weights keep theirs.  Raises OpdbError
-    where AIMET fails, and where it rounds nothing.
+    ``graph``, ``rows``: the graph and coverage of the file; nodes that a rule gives floats or other weights keep theirs.  Raises
+    OpdbError if AIMET fails, and if it rounds nothing.
     """
     import onnx
 
@@ -75,7 +75,7 @@ def rounded(
     try:
         with _silent():
             made, weights, whole = _adaround(model, _inputs(model, samples), bits, left, iterations)
-    except Exception as error:  # AIMET's and ONNX Runtime's, of any kind
+    except Exception as error:  # AIMET and ONNX Runtime may raise anything
         lines = str(error).strip().splitlines() or [""]
         raise OpdbError(f"{path}: AdaRound fails: {type(error).__name__}: {lines[0]}") from error
     count = _write(made, weights)
@@ -97,7 +97,7 @@ def _aimet() -> Any:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Without what AIMET logs and prints."""
+    """Suppresses AIMET's logs and output."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -120,7 +120,7 @@ def _left(recipe: Recipe, graph: QnnGraph, rows: Sequence[Row]) -> set[int]:
 
 
 def _inputs(model: Any, samples: Sequence[Sample]) -> list[dict[str, Array]]:
-    """The samples in the types of the file."""
+    """Converts the samples to the types of the file."""
     from onnx.helper import tensor_dtype_to_np_dtype
 
     kinds = {i.name: tensor_dtype_to_np_dtype(i.type.tensor_type.elem_type) for i in model.graph.input}
@@ -130,9 +130,9 @@ def _inputs(model: Any, samples: Sequence[Sample]) -> list[dict[str, Array]]:
 def _adaround(
     model: Any, inputs: list[dict[str, Array]], bits: tuple[str, str], left: Collection[str], iterations: int
 ) -> tuple[Any, Mapping[str, Array], int]:
-    """``model`` with its batch norms folded, by name the weights that were rounded, and how many were to be.
+    """Returns ``model`` with its batch norms folded, the rounded weights by name, and the number of weights to round.
 
-    ``left``: tensors that stay.  AIMET fuses nodes and names them anew, so they are told by the weights that they read.
+    ``left``: tensors that stay.  AIMET fuses and renames nodes, so they are identified by the weights that they read.
     """
     from aimet_onnx.batch_norm_fold import fold_all_batch_norms_to_weight
     from onnx import ModelProto, numpy_helper
@@ -157,13 +157,13 @@ def _adaround(
 
 
 def _weight(op: Any) -> str | None:
-    """The weight of one of AIMET's nodes, where it is one whose weights have 4 bits."""
+    """The weight of an AIMET node if its operator is one whose weights AdaRound rounds to 4 bits; else None."""
     held = (tensor.name for tensor, kind in op.parameters.values() if kind == "weight")
     return next(held, None) if op.type in OPERATORS else None
 
 
 def _on_steps(weight: Array, quantizer: Any) -> Array:
-    """A weight rounded as AIMET's quantizer does it."""
+    """Rounds a weight like AIMET's quantizer."""
     steps = np.asarray(quantizer.export_encodings("1.0.0")["scale"], np.float64)
     half = 1 << quantizer.bitwidth - 1
     if len(steps) > 1:
@@ -175,7 +175,7 @@ def _on_steps(weight: Array, quantizer: Any) -> Array:
 
 
 def _write(model: Any, weights: Mapping[str, Array]) -> int:
-    """Puts ``weights`` into the model; returns how many it has."""
+    """Puts ``weights`` into the model; returns the number of weights it has."""
     from onnx import numpy_helper
 
     found = [held for held in model.graph.initializer if held.name in weights]

@@ -1,4 +1,4 @@
-"""Finds tensors of one computation in another by their values, whatever layout and order of dimensions these have."""
+"""Finds tensors of one computation in another by their values, in any layout and order of dimensions."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, Any]
-#: How far moments may be from each other: two float32 libraries compute them.
+#: The tolerance between moments: two float32 libraries compute them.
 NEAR = 1e-3
-#: Tensors of fewer elements have too few values to tell that they are multiples of others.
+#: Tensors with fewer elements have too few values to be recognized as multiples of others.
 TELLING = 8
 
 
 @dataclass(frozen=True)
 class Print:
-    """What does not depend on the order of a tensor's values: ``size``, ``level`` (root mean square), and moments over it."""
+    """A fingerprint that does not depend on the order of values: ``size``, ``level`` (root mean square), and moments relative to it."""
 
     size: int
     level: float
@@ -24,7 +24,7 @@ class Print:
 
     @classmethod
     def of(cls, values: Any) -> Print:
-        """Of real values of any shape."""
+        """The fingerprint of real values of any shape."""
         flat = np.asarray(values, np.float64).reshape(-1)
         level = float(np.sqrt(np.mean(flat**2))) if flat.size else 0.0
         if not level or not np.isfinite(level):
@@ -35,11 +35,11 @@ class Print:
 
     @property
     def telling(self) -> bool:
-        """Whether there are values enough to tell multiples of this tensor from others."""
+        """True if there are enough values to tell multiples of this tensor from other tensors."""
         return bool(self.level) and self.size >= TELLING
 
     def over(self, other: Print) -> float | None:
-        """What ``other`` is to be multiplied by to have these values; None where no number above 0 makes them equal."""
+        """The factor by which ``other`` gives these values; None if no number above 0 makes them equal."""
         if self.size != other.size or bool(self.level) != bool(other.level):
             return None
         near = np.allclose(self.moments, other.moments, rtol=NEAR, atol=NEAR)
@@ -47,22 +47,22 @@ class Print:
 
 
 def equal(factor: float | None) -> bool:
-    """Whether a factor of ``Print.over`` is 1."""
+    """True if a factor of ``Print.over`` is 1."""
     return factor is not None and abs(factor - 1) < NEAR
 
 
 @dataclass(frozen=True)
 class Slices:
-    """Where the slices of one array lie in another: its dimension ``axis``, and what each is to be multiplied by."""
+    """The location of one array's slices in another: its dimension ``axis``, and the factor of each slice."""
 
     axis: int
     factors: Array
 
 
 def slices(weight: Array, axis: int | None, held: Array, in_order: bool = False) -> Slices | None:
-    """How ``held`` becomes ``weight``: each slice of ``weight`` along ``axis`` is one of ``held`` times a number.
+    """Matches slices of ``weight`` along ``axis`` with slices of ``held`` times a number.
 
-    ``axis`` None: all of it is one slice.  ``in_order``: the elements of slices have one order in both.  None where they differ.
+    ``axis`` None: everything is one slice.  ``in_order``: the elements of slices have the same order in both.  None if they do not match.
     """
     if weight.size != held.size or not weight.size:
         return None

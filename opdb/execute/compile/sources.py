@@ -16,7 +16,7 @@ _IN_FILE = re.compile(r"[^:]*:(\d+): (\w+)$")
 
 
 def sources_of(rows: Iterable[Row]) -> dict[str, Source]:
-    """By the name of the node; a file's operator is known by its own name, too."""
+    """The sources by node name; a file's operator is also known by its own name."""
     found = {}
     for row in rows:
         in_file = _IN_FILE.match(row.line)
@@ -28,6 +28,6 @@ def sources_of(rows: Iterable[Row]) -> dict[str, Source]:
 
 
 def place_in_file(row: Row) -> int | None:
-    """The number of the node of the file, from 1, that a row is of; None where it is of none."""
+    """The number, from 1, of a row's node in the file; None if it has none."""
     in_file = _IN_FILE.match(row.line)
     return int(in_file[1]) if in_file else None

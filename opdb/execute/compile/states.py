@@ -28,7 +28,7 @@ Array = np.ndarray[Any, Any]
 class State:
     """``buffer``: its name in the module; ``input`` and ``output``: tensors of ``graph``; ``initial``: as the input stores it.
 
-    Graphs of one context that have a buffer of the same name have it in common.
+    Graphs of one context with a buffer of the same name share it.
     """
 
     buffer: str
@@ -51,12 +51,12 @@ def states_of(program: Program, part: Part) -> tuple[State, ...]:
 
 
 def stored_states(states: Sequence[State], graph: QnnGraph) -> tuple[State, ...]:
-    """The states as the inputs of ``graph``, which was quantized, store them."""
+    """The states as stored by the inputs of ``graph``, which was quantized."""
     return tuple(replace(s, initial=to_stored(graph.tensors[s.input], s.initial)) for s in states)
 
 
 def begun(states: Sequence[State], file: Path) -> tuple[State, ...]:
-    """The states with the values of an .npz file, by the name of the buffer.  Raises OpdbError for what does not fit."""
+    """The states with the values of an .npz file, by buffer name.  Raises OpdbError for values that do not fit."""
     if not file.is_file():
         raise OpdbError(f"--states {file}: no such file")
     try:
@@ -78,7 +78,7 @@ def begun(states: Sequence[State], file: Path) -> tuple[State, ...]:
 
 
 def states_json(states: Sequence[State]) -> list[dict[str, Any]]:
-    """For the record of a context file; ``initial``: "zeros", or its bytes compressed (zlib, base64)."""
+    """The states for the record of a context file; ``initial``: "zeros", or its bytes compressed (zlib, base64)."""
     return [
         {
             "graph": s.graph,
@@ -96,7 +96,7 @@ def states_json(states: Sequence[State]) -> list[dict[str, Any]]:
 
 
 def recorded(metadata: Mapping[str, Any], graph: str) -> tuple[State, ...]:
-    """What ``states_json`` wrote of the states of ``graph``.  Raises OpdbError for a record that no opdb wrote."""
+    """Reads the states of ``graph`` from what ``states_json`` wrote.  Raises OpdbError for a record that opdb did not write."""
     found = []
     for entry in metadata.get("states") or ():
         try:

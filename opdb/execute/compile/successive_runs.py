@@ -1,4 +1,4 @@
-"""Runs of a graph one after the other: what it keeps goes from each to the next."""
+"""Runs a graph several times in a row: its states pass from each run to the next."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def given_inputs(
     tensors: Sequence[GraphTensor], states: Sequence[State], specs: Sequence[str]
 ) -> list[GraphTensor]:
-    """The inputs that --inputs has to name: a state's only where it is named there."""
+    """The inputs that --inputs must provide: a state's input only if --inputs names it."""
     kept = {s.input for s in states}
     return [t for t in tensors if t.name not in kept or any(s.startswith(f"{t.name}=") for s in specs)]
 
@@ -34,9 +34,9 @@ def stepped(
     states: Sequence[State],
     steps: int,
 ) -> tuple[ExecuteResult, dict[str, Array]]:
-    """The last run, or the first that fails, with the times of all; and every output of all runs, stacked in front.
+    """Returns the last run, or the first that fails, with the times of all; and every output of all runs, stacked along a new first axis.
 
-    ``fed``: of ``given``, as opdb.execute.compile.inputs.feed gives it for so many steps.
+    ``fed``: the arrays of ``given``, from opdb.execute.compile.inputs.feed for that many steps.
     """
     from opdb.execute.compile.inputs import at_step
 

@@ -1,4 +1,4 @@
-"""A model partly on QNN graphs, partly on the host: planned with reasons, prepared once, run many times.
+"""Runs a model partly on QNN graphs, partly on the host: planned with reasons, prepared once, run many times.
 
 plan = partition(export(module, inputs), Target("HTP", "SM8650"), unsupported="host", host="torch")
 print(plan.table())

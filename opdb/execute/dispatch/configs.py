@@ -1,4 +1,4 @@
-"""A list of op configs -> one QnnGraph: tensors of one name are one tensor; no torch."""
+"""Builds a QnnGraph from a list of op configs: tensors of one name are one tensor; no torch."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def graph_of(
     outputs: Iterable[str] | None = None,
     target: Target | None = None,
 ) -> QnnGraph:
-    """The graph of ``configs``, which are in an order of execution, with tensors in QNN's order.
+    """Builds the graph of ``configs``, which are in an order of execution, with tensors in QNN's order.
 
-    The names of tensors are those of the graph (not slots): what one op writes, later ops read by its name.  A
-    tensor that no op writes is an input of the graph, or STATIC with its data; what no op reads is an output, and
-    so is an APP_READ tensor.  ``outputs`` names the outputs instead, in their order.  With ``target``, every op
-    must be accepted there: PlanError lists those that are not; opdb.execute.dispatch.plan.partition sends them to the host.
+    The names of tensors are those of the graph (not slots): later ops read by name what one op writes.  A
+    tensor that no op writes is an input of the graph, or STATIC with its data; a tensor that no op reads is an output, and
+    so is an APP_READ tensor.  ``outputs`` names the outputs instead, in their order.  With ``target``, it must accept
+    every op: PlanError lists those that it refuses; opdb.execute.dispatch.plan.partition sends them to the host.
     Raises ConfigError for a name that is missing, written twice or used for tensors that differ.
     """
     builder = _Builder(name)
@@ -38,7 +38,7 @@ class _Builder:
     def __init__(self, name: str) -> None:
         self.name = name
         self.tensors: dict[str, TensorConfig] = {}
-        self.places: dict[str, str] = {}  # where a tensor was met first
+        self.places: dict[str, str] = {}  # the place where a tensor first occurs
         self.written: dict[str, str] = {}
         self.read: set[str] = set()
         self.ops: dict[str, GraphOp] = {}
@@ -74,7 +74,7 @@ class _Builder:
         return t.name
 
     def _meet(self, t: TensorConfig, place: str) -> None:
-        """Keeps a tensor, or compares it with the one of that name."""
+        """Stores a tensor, or compares it with the one of that name."""
         if not t.name:
             raise ConfigError(f"{place}: the tensor has no name; ops are chained by the names of tensors")
         kept = self.tensors.setdefault(t.name, t)

@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 
 class Dispatcher:
-    """A plan, prepared; a context manager.
+    """A prepared plan; a context manager.
 
-    All QNN graphs are in one context of ``backend``, which stays the caller's and may be None for a plan without
-    QNN graphs.  The arrays at the ends of graphs are allocated once and shared: a QNN graph writes where a kernel,
-    PyTorch or the next graph reads.  The vendor's libraries run in this process, for speed; a graph that makes one
-    crash takes the process with it (opdb.execute.libraries.client.VendorWorker tries a graph in a child process first).
+    All QNN graphs are in one context of ``backend``, which the caller still owns and which may be None for a plan without
+    QNN graphs.  The arrays between graphs are allocated once and shared: a QNN graph writes to the memory from which a kernel,
+    PyTorch or the next graph reads.  The vendor's libraries run in this process, for speed; a graph that crashes one
+    ends the process (opdb.execute.libraries.client.VendorWorker tries a graph in a child process first).
 
-    Threads may share a dispatcher: its runs are made one at a time.  Raises OpdbError for a backend that is not
-    the plan's; QnnError with the stage when the library refuses a graph.
+    Threads may share a dispatcher: its runs are serialized.  Raises OpdbError for a backend that is not
+    the plan's; QnnError with the stage if the library refuses a graph.
     """
 
     def __init__(
@@ -49,9 +49,9 @@ class Dispatcher:
         context: ContextOptions | None = None,
         profile: Profile | None = None,
     ) -> None:
-        """``options``: of every QNN graph; by default float32 is computed in float16 on HTP.
+        """``options``: for every QNN graph; by default float32 is computed in float16 on HTP.
 
-        ``profile``: collects what the library measures in every run.
+        ``profile``: collects the library's measurements in every run.
         """
         start = time.perf_counter_ns()
         self.plan, self.backend = plan, backend
@@ -78,7 +78,7 @@ class Dispatcher:
     # -- prepared once
 
     def _allocate(self) -> dict[Key, Array]:
-        """Zeroed arrays: of the ends of graphs as QNN stores them, of other inputs as the caller gives them."""
+        """Zeroed arrays: for the inputs and outputs of graphs as QNN stores them, for other inputs as the caller gives them."""
         source = self.plan.source
         ends = dict.fromkeys(
             k for s in self.plan.segments if s.runs_on != TORCH for k in (*s.reads, *s.makes)
@@ -117,7 +117,7 @@ class Dispatcher:
         return KernelRunner(segment, self._buffers)
 
     def _passed(self) -> list[Shared]:
-        """What goes from segment to segment without a copy."""
+        """Lists the tensors that pass between segments without a copy."""
         found = []
         sides = {s.name: s.runs_on for s in self.plan.segments}
         for s in self.plan.segments:
@@ -126,7 +126,7 @@ class Dispatcher:
                 if maker is None:
                     continue
                 if s.runs_on == TORCH:
-                    # a view of the array, if that is stored as PyTorch stores it; or PyTorch's own tensor
+                    # a view of the array, if it is stored as in PyTorch; or PyTorch's own tensor
                     dtype, shape = self.plan.source.user(key)
                     if sides[maker] != TORCH and (buffer is None or buffer.dtype != dtype):
                         continue
@@ -144,17 +144,17 @@ class Dispatcher:
     def inputs(self) -> dict[str, Array]:
         """The arrays that the inputs are read from, by name.
 
-        Values that are written into them need no copy: ``run(dispatcher.inputs)``.
+        Values written into them need no copy: ``run(dispatcher.inputs)``.
         """
         return {self.plan.name(k): self._buffers[k] for k in self.plan.source.inputs}
 
     def run(self, inputs: Mapping[str, Any] | Sequence[Any], *, copy: bool = True) -> dict[str, Array]:
-        """The outputs by name, in the program's order, for ``inputs`` by name or in the program's order.
+        """Runs the plan on ``inputs``, by name or in the program's order; returns the outputs by name, in the program's order.
 
-        Arrays or torch tensors, as the program has them (bf16 as uint16 bits; integers and floats of another size
+        Inputs are arrays or torch tensors with the program's types (bf16 as uint16 bits; integers and floats of another size
         are converted).  With ``copy=False`` an output may be the dispatcher's own array, which the next run
-        overwrites.  Raises ConfigError for an input that does not fit, QnnError and KernelError when a segment
-        fails, OpdbError when the dispatcher is closed.
+        overwrites.  Raises ConfigError for an input that does not fit, QnnError and KernelError if a segment
+        fails, OpdbError if the dispatcher is closed.
         """
         with self._lock:
             if self._closed:
@@ -174,7 +174,7 @@ class Dispatcher:
             return out
 
     def _given(self, inputs: Mapping[str, Any] | Sequence[Any], copies: list[Copy]) -> dict[Key, Array]:
-        """The inputs as arrays; those that graphs read are in the buffers then."""
+        """Converts the inputs to arrays, and copies those that graphs read into the buffers."""
         source, names = self.plan.source, self.plan.inputs
         if not isinstance(inputs, Mapping):
             if len(inputs) != len(names):
@@ -232,7 +232,7 @@ class Dispatcher:
         return np.array(array, dtype, order="C")
 
     def report(self) -> Report:
-        """Times of the segments over all runs, and the copies of the last run."""
+        """The times of the segments over all runs, and the copies of the last run."""
         with self._lock:
             return Report(
                 self._runs,
@@ -268,7 +268,7 @@ def _options(graph: QnnGraph, backend: str) -> GraphOptions:
 
 
 def _array(value: Any) -> Array:
-    """A numpy array of what the caller gave; a torch tensor in its own memory."""
+    """The caller's value as a numpy array; a torch tensor keeps its memory."""
     if hasattr(value, "detach"):
         from opdb.execute.dispatch.program import as_array
 

@@ -1,4 +1,4 @@
-"""Whether the C kernels compute an op."""
+"""Finds out if the C kernels compute an op."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from opdb.runtime import native
 
 
 class Kernels:
-    """Asks the C kernels; remembers what it was told."""
+    """Asks the C kernels, and remembers their answers."""
 
     def __init__(self) -> None:
         self._told: dict[str, str | None] = {}
 
     def missing(self, configs: Iterable[OpConfig]) -> str | None:
-        """Why the C kernels do not compute one of ``configs``; None when they compute them all.
+        """Why the C kernels cannot compute one of ``configs``; None if they compute them all.
 
-        Which data types a kernel has is known to the kernel alone: each is run once, on ones.
+        Only the kernel itself knows its data types: each is run once, on ones.
         """
         return next((why for c in configs if (why := self._ask(c)) is not None), None)
 

@@ -1,4 +1,4 @@
-"""Which node runs where: QNN graphs, the C kernels and PyTorch, each node with the reason.
+"""Assigns each node to QNN graphs, the C kernels or PyTorch, with the reason.
 
 plan = partition(export(module, inputs), Target("HTP", "SM8650"), unsupported="host", host="torch")
 print(plan.table())
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from opdb.programs.torch.program import Program
 
 QNN, KERNELS, TORCH, NOWHERE = "qnn", "kernels", "torch", "nowhere"
-#: The op definition alone: what the C kernels are asked for.
+#: The op definition alone, which the C kernels are checked against.
 DEFINITION = Target()
 
 
 class PlanError(OpdbError):
-    """Nodes that run nowhere; ``problems`` holds a line for each."""
+    """Raised for nodes that run nowhere; ``problems`` holds a line for each."""
 
     def __init__(self, target: Target, nodes: int, problems: Sequence[str], cure: str) -> None:
         self.problems = tuple(problems)
@@ -41,13 +41,13 @@ class PlanError(OpdbError):
 
 @dataclass(frozen=True)
 class Placement:
-    """Where one node runs and why.  ``segment`` is None for a node that computes nothing."""
+    """The place of one node, and the reason.  ``segment`` is None for a node that computes nothing."""
 
     node: str
     target: str  # the ATen target or the QNN op
     runs_on: str  # qnn, kernels, torch or nowhere
     why: str
-    ops: tuple[str, ...] = ()  # the QNN ops that it becomes
+    ops: tuple[str, ...] = ()  # the QNN ops that it is lowered to
     segment: int | None = None
     module: str = ""
     line: str = ""
@@ -55,7 +55,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Segment:
-    """Nodes that run together.  ``reads`` and ``makes``: the tensors at its ends; ``part`` is None in PyTorch."""
+    """Nodes that run together.  ``reads`` and ``makes``: its input and output tensors; ``part`` is None in PyTorch."""
 
     index: int
     name: str  # e.g. qnn_0
@@ -95,18 +95,18 @@ class Plan:
         return sum(p.runs_on == runs_on for p in self.placements)
 
     def placement(self, node: str) -> Placement:
-        """Raises OpdbError for a node that the program does not have."""
+        """The placement of a node.  Raises OpdbError for a node that the program does not have."""
         found = next((p for p in self.placements if p.node == node), None)
         if found is None:
             raise OpdbError(f"the plan has no node '{node}'")
         return found
 
     def name(self, key: Key) -> str:
-        """What a tensor is called."""
+        """The name of a tensor."""
         return spelled(key)
 
     def table(self) -> str:
-        """One line for each node: where it runs, in which segment, what it becomes, why."""
+        """One line for each node: where it runs, in which segment, its QNN ops, and the reason."""
         segments = {s.index: s.name for s in self.segments}
         rows = [
             (segments.get(p.segment, "-") if p.segment is not None else "-", p.node, p.target,
@@ -145,7 +145,7 @@ class Plan:
 
 
 def spelled(key: Key) -> str:
-    """e.g. ("split", 1) -> split_1, ("relu", 0) -> relu, "x" -> x."""
+    """The name of a tensor key, e.g. ("split", 1) -> split_1, ("relu", 0) -> relu, "x" -> x."""
     if not isinstance(key, tuple):
         return str(key)
     return str(key[0]) if key[1] == 0 else f"{key[0]}_{key[1]}"
@@ -166,16 +166,17 @@ def partition(
 ) -> Plan:
     """Assigns the nodes of ``program`` to QNN and the host, and makes the graphs.
 
-    ``unsupported``: what happens to a node without an entry in the generated table, or that the validators of
+    ``unsupported``: the fate of a node without an entry in the generated table, or that the validators of
     ``target`` refuse: "error" raises PlanError with all of them, "host" sends it to the host.
-    ``host``: "kernels" means the C kernels alone; with "torch", PyTorch eager runs what has no C kernel.
+    ``host``: "kernels" means the C kernels alone; with "torch", PyTorch eager runs nodes without a C kernel.
     ``host_ops``: QNN ops (Softmax) or ATen operators (aten.softmax.int, aten.softmax) that run on the host.
-    ``host_modules``, ``qnn_modules``: paths in the model whose nodes run on the host, or on QNN or not at all;
-    the longer path decides, "" is the whole model.  ``host_ops`` goes before both.
+    ``host_modules``, ``qnn_modules``: paths in the model whose nodes run on the host, or must run on QNN;
+    the longer path decides, "" is the whole model.  ``host_ops`` takes precedence over both.
     ``float_dtype``, ``decompose``: see opdb.checks.verdicts.check_program; for programs only.
-    ``without_passes``: names of passes that are left out (opdb.lower.passes).  Graphs of op configs are taken as they are.
+    ``without_passes``: names of passes to skip (opdb.lower.passes).  Graphs of op configs are taken as they are.
+
     A plan runs in this process: the execution of ``target`` is that of this machine.
-    Raises OpdbError for a choice that is none and a name that is unknown.
+    Raises OpdbError for an invalid choice and an unknown name.
     """
     target = replace(target.spelled(), execution=execution_here())
     if target.backend is None:
@@ -223,7 +224,7 @@ def _source(
 
 
 class _Wishes:
-    """What the caller asks of single ops and modules."""
+    """The caller's requests for single ops and modules."""
 
     def __init__(
         self, source: Source, ops: Iterable[str], host_modules: Iterable[str], qnn_modules: Iterable[str]
@@ -244,12 +245,12 @@ class _Wishes:
                     raise OpdbError(f"{option}: no node comes from a module {path!r}; modules: {known}")
 
     def host_op(self, node: Node, ops: Iterable[str]) -> str | None:
-        """The name in host_ops that means this node, or an op that it becomes."""
+        """The name in host_ops that matches this node, or an op that it is lowered to."""
         made = set(ops)
         return next((o for o in self.ops if o in made or _is_target(o, node.target)), None)
 
     def module(self, node: Node) -> tuple[str, str] | None:
-        """The longest path above the node that was named, and its side."""
+        """The longest requested path that contains the node, and its side."""
         above = [path for path in self.modules if _inside(node.module, path)]
         path = max(above, key=len, default=None)
         return None if path is None else (path, self.modules[path])
@@ -262,7 +263,7 @@ def _names(option: str, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _is_target(name: str, target: str) -> bool:
-    """e.g. aten.softmax and aten.softmax.int are aten.softmax.int."""
+    """True if an operator, with or without overload, means the target; aten.softmax and aten.softmax.int mean aten.softmax.int."""
     return name == target or (name.count(".") == 1 and name == target.rpartition(".")[0])
 
 
@@ -274,7 +275,7 @@ class _Planner:
     def __init__(self, source: Source, target: Target, to_host: bool, eager: bool, wishes: _Wishes) -> None:
         self.source, self.target, self.wishes = source, target, wishes
         self.to_host, self.eager = to_host, eager
-        #: Of each node that runs on QNN or the C kernels: the form that it takes there.
+        #: For each node on QNN or the C kernels: the form that it takes there.
         self.judged: dict[str, Judged] = {}
         self.problems: list[str] = []
         self.kernels = Kernels()
@@ -312,7 +313,7 @@ class _Planner:
     # -- where
 
     def _place(self, node: Node) -> tuple[str, str]:
-        """Where a node runs and why; a problem is noted."""
+        """The place of a node, and the reason; records a problem if it runs nowhere."""
         judged = self.source.judge(node, self.target)
         module = self.wishes.module(node)
         asked = self.wishes.host_op(node, [c.op for c in judged.configs])

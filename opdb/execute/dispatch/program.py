@@ -38,7 +38,7 @@ class ProgramSource:
         self.skipped: Mapping[str, str] = program.skipped
 
     def with_floats(self, names: Collection[str]) -> ProgramSource | None:
-        """With these nodes reading and writing floats; None where they do already, or nothing is quantized."""
+        """The source with these nodes reading and writing floats; None if they already do, or nothing is quantized."""
         program = self.program
         if not program.encodings.of or not set(names).difference(program.in_floats):
             return None
@@ -114,7 +114,7 @@ class ProgramSource:
     # -- PyTorch eager
 
     def run(self, name: str, value: Callable[[Key], torch.Tensor]) -> dict[Key, torch.Tensor]:
-        """The results of one node; ``value`` gives its arguments.  Raises OpdbError with PyTorch's reason."""
+        """Computes the results of one node; ``value`` gives its arguments.  Raises OpdbError with PyTorch's reason."""
         node = self._views[name].node
 
         def argument(n: torch.fx.Node) -> torch.Tensor:
@@ -132,11 +132,11 @@ class ProgramSource:
         return {(name, i): v for i, v in enumerate(made)}
 
     def to_array(self, tensor: torch.Tensor) -> Array:
-        """See ``as_array``."""
+        """Calls ``as_array``."""
         return as_array(tensor)
 
     def to_torch(self, key: Key, array: Array) -> torch.Tensor:
-        """``array`` as PyTorch has this tensor: the same memory where it is stored in the same way."""
+        """``array`` in PyTorch's type and shape for this tensor; shares the memory if it is stored in the same way."""
         fake = self.fake(key)
         tensor = torch.from_numpy(array)
         if fake.dtype == torch.bfloat16:
@@ -145,7 +145,7 @@ class ProgramSource:
 
 
 def optimized(part: Part, target: Target, without: Collection[str]) -> Part:
-    """The part with its graph optimized; new Transposes and Reshapes change layouts alone."""
+    """The part with its graph optimized; new Transposes and Reshapes only change layouts."""
     known = {op.name for op in part.graph.ops}.difference(part.layout_ops)
     graph = optimize(part.graph, target, without).graph
     layout = (op.name for op in graph.ops if op.op in ("Transpose", "Reshape") and op.name not in known)
@@ -158,7 +158,7 @@ def _place(key: Key) -> tuple[str, int]:
 
 
 def as_array(tensor: torch.Tensor) -> Array:
-    """A tensor as numpy has it, in the same memory; bf16 as uint16 bits."""
+    """A tensor as a numpy array that shares its memory; bf16 as uint16 bits."""
     tensor = tensor.detach().cpu()
     if tensor.dtype == torch.bfloat16:
         tensor = tensor.view(torch.uint16)

@@ -1,4 +1,4 @@
-"""What a dispatcher did: times of the segments, and every copy."""
+"""The report of a dispatcher: times of the segments, and every copy."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 #: in: from the caller; out: to the caller; between: from one segment to another; layout: a Transpose or Reshape
-#: at the end of a graph, which is there only because the reader and the program hold the tensor differently.
+#: at the input or output of a graph, only there because the reader and the program hold the tensor differently.
 KINDS = ("in", "out", "between", "layout")
 
 
 @dataclass(frozen=True)
 class Copy:
-    """One tensor is written a second time.  ``bytes``: what is written each time."""
+    """A tensor that is written a second time.  ``bytes``: the size of each write."""
 
     kind: str  # one of KINDS
     tensor: str
@@ -25,7 +25,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class Shared:
-    """A tensor that goes from one segment to another in place."""
+    """A tensor that passes from one segment to another in place."""
 
     tensor: str
     source: str
@@ -35,7 +35,7 @@ class Shared:
 
 @dataclass
 class Times:
-    """Of one segment, in microseconds."""
+    """The times of one segment, in microseconds."""
 
     segment: str
     runs_on: str
@@ -58,7 +58,7 @@ class Report:
 
     runs: int
     prepare_ms: float
-    buffer_bytes: int  # allocated once, for the ends of graphs and the inputs
+    buffer_bytes: int  # allocated once, for the inputs and outputs of graphs
     segments: tuple[Times, ...]
     copies: tuple[Copy, ...]
     shared: tuple[Shared, ...]
@@ -66,7 +66,7 @@ class Report:
     copied_bytes: int
 
     def count(self, kind: str) -> int:
-        """The copies of this kind in the last run."""
+        """The number of copies of this kind in the last run."""
         return sum(c.kind == kind for c in self.copies)
 
     def bytes(self, kind: str) -> int:

@@ -1,4 +1,4 @@
-"""How the segments of a plan run: prepared once, on arrays that they share."""
+"""Runs the segments of a plan: prepared once, on arrays that they share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Runner(Protocol):
-    """``layout``: the changes of layout at the ends of its graph, made in every run."""
+    """``layout``: the layout changes at the inputs and outputs of its graph, made in every run."""
 
     layout: tuple[Copy, ...]
 
@@ -33,9 +33,9 @@ class Runner(Protocol):
 
 
 class Values:
-    """The tensors of one run: arrays that are allocated once, what the caller gave, what PyTorch made.
+    """The tensors of one run: preallocated arrays, the caller's inputs, and PyTorch's results.
 
-    Every copy is told to ``log``.
+    Every copy is reported to ``log``.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Values:
         self.eager: dict[Key, torch.Tensor] = {}
 
     def tensor(self, key: Key, source: ProgramSource, reader: Segment, maker: str) -> torch.Tensor:
-        """A tensor as PyTorch has it: a view of the array where that is stored in the same way."""
+        """A tensor for PyTorch: a view of the array if it is stored in the same way."""
         if key not in self.eager:
             array = self.given.get(key)
             array = self.buffers[key] if array is None else array
@@ -92,7 +92,7 @@ class KernelRunner:
 
 
 class TorchRunner:
-    """Nodes in PyTorch eager, one after the other.
+    """Runs nodes in PyTorch eager, one after the other.
 
     ``makers``, ``readers``: the segment that makes each tensor, and the first graph that reads it.
     """
@@ -111,7 +111,7 @@ class TorchRunner:
 
         assert isinstance(plan.source, ProgramSource)
         self.segment, self.source, self.makers = segment, plan.source, makers
-        #: What a graph reads of it: PyTorch computes into memory of its own, so that this is copied.
+        #: Results that a graph reads: PyTorch computes into its own memory, so these are copied.
         self.stored = [
             Copy("between", plan.name(k), segment.name, readers[k], buffers[k].nbytes, "PyTorch's own memory")
             for k in segment.makes
@@ -121,7 +121,7 @@ class TorchRunner:
         self.dead = self._dead()
 
     def _dead(self) -> dict[str, list[Key]]:
-        """What nobody reads any more after each node."""
+        """The tensors that are no longer needed after each node."""
         nodes = {n.name: n for n in self.source.nodes}
         own = {k for name in self.segment.nodes for k in nodes[name].makes} - set(self.segment.makes)
         last = {k: name for name in self.segment.nodes for k in (*nodes[name].makes, *nodes[name].reads)}
@@ -141,9 +141,9 @@ class TorchRunner:
 
 
 def store(buffer: Array, given: Array, where: str) -> None:
-    """Writes ``given`` into ``buffer``; numbers are converted where none changes its meaning, reals rounded.
+    """Writes ``given`` into ``buffer``; numbers are converted if no value changes its meaning, reals are rounded.
 
-    Raises ConfigError for another shape ([1] is as good as a scalar), another kind of number, or an integer that
+    Raises ConfigError for another shape ([1] equals a scalar), another kind of number, or an integer that
     does not fit.
     """
     fits(given, buffer.dtype, buffer.shape, where)
@@ -166,7 +166,7 @@ def fits(given: Array, dtype: np.dtype[Any], shape: tuple[int, ...], where: str)
 
 
 def layout_copies(part: Part, segment: str) -> Iterator[Copy]:
-    """The ops of a graph that are there only to change the layout of a tensor."""
+    """Yields the ops of a graph that only change the layout of a tensor."""
     names = set(part.layout_ops)
     for op in part.graph.ops:
         if op.name in names:

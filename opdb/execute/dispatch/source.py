@@ -1,4 +1,4 @@
-"""What a plan is made from: nodes between tensors, judged and turned into graphs part by part.
+"""The source of a plan: nodes between tensors, judged and turned into graphs part by part.
 
 A source is a torch.export program (opdb.execute.dispatch.program) or a QnnGraph (here, without torch).
 """
@@ -28,19 +28,19 @@ Key = Hashable
 
 @dataclass(frozen=True)
 class Node:
-    """``target``: the ATen target or the QNN op.  ``reads`` and ``makes``: tensors; constants are not read."""
+    """``target``: the ATen target or the QNN op.  ``reads`` and ``makes``: tensors, without constants."""
 
     name: str
     target: str
     reads: tuple[Key, ...]
     makes: tuple[Key, ...]
     module: str = ""  # e.g. encoder.layers.0.norm
-    line: str = ""  # of the model's source
+    line: str = ""  # in the model's source
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What a target says of a node.  ``configs``: the ops of the accepted form, none when it is refused."""
+    """A target's verdict on a node.  ``configs``: the ops of the accepted form, empty if it is refused."""
 
     form: str
     configs: tuple[OpConfig, ...]
@@ -53,7 +53,7 @@ class Judged:
 
 
 class Source(Protocol):
-    """``nodes`` are in a topological order; ``skipped`` says of further nodes why they compute nothing."""
+    """``nodes`` are in a topological order; ``skipped`` gives the reason why further nodes compute nothing."""
 
     @property
     def nodes(self) -> Sequence[Node]: ...
@@ -65,15 +65,15 @@ class Source(Protocol):
     def skipped(self) -> Mapping[str, str]: ...
     @property
     def eager(self) -> bool:
-        """Whether a node can run in PyTorch."""
+        """True if nodes can run in PyTorch."""
 
     def with_floats(self, names: Collection[str]) -> Source | None:
-        """The source with these nodes computing in floats where it had them quantized; None where that changes nothing."""
+        """The source with these nodes computing in floats instead of quantized; None if that changes nothing."""
 
     def judge(self, node: Node, target: Target) -> Judged: ...
 
     def tensor(self, key: Key) -> GraphTensor:
-        """The tensor as QNN has it, with a name for people."""
+        """The tensor as QNN stores it, with a readable name."""
 
     def user(self, key: Key) -> tuple[np.dtype[Any], tuple[int, ...]]:
         """The numpy dtype and shape in which the caller gives or gets it (bf16 as uint16 bits)."""
@@ -93,7 +93,7 @@ class Source(Protocol):
         """The graph of some nodes, each in its accepted form."""
 
     def known(self, op: str) -> bool:
-        """Whether ``op`` names a QNN op or an ATen operator, used here or not."""
+        """True if ``op`` names a QNN op or an ATen operator, used here or not."""
 
 
 class GraphSource:
@@ -118,7 +118,7 @@ class GraphSource:
         return self.graph.tensors[name].type != "STATIC"
 
     def with_floats(self, names: Collection[str]) -> Source | None:
-        return None  # a graph says its types
+        return None  # a graph has its own types
 
     def judge(self, node: Node, target: Target) -> Judged:
         config = self.graph.op_config(self._ops[node.name])

@@ -1,6 +1,6 @@
-"""Which chips the HTP libraries of this machine know, and what each library says of each chip.
+"""Lists the chips that the HTP libraries of this machine know, with each library's answers on each chip.
 
-Every question is asked in a child process of its own: a library holds one chip per process.
+Every question runs in its own child process: a library holds one chip per process.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from opdb.generated.constants.backends import ASKED
 from opdb.runtime.qnn.errors import QnnError
 from opdb.runtime.qnn.libraries import Libraries
 
-#: The SoC numbers that are asked about: no library seen opens one above 114.
+#: The SoC numbers to try: no library seen opens one above 114.
 NUMBERS = range(1, 141)
 
 
 def chips(libraries: Libraries, numbers: Iterable[int] = NUMBERS) -> Iterator[Chip]:
-    """The chips that an HTP library opens, in the order of ``numbers``.
+    """Yields the chips that an HTP library opens, in the order of ``numbers``.
 
-    Raises OpdbError where the library does not open at all, or is lost while it tells.
+    Raises OpdbError if the library does not open at all, or crashes or hangs while answering.
     """
     for number in numbers:
         with VendorWorker(
@@ -46,7 +46,7 @@ def _by_number() -> str:
 
 
 def rows(libraries: Libraries, numbers: Iterable[int] = NUMBERS) -> Iterator[dict[str, Any]]:
-    """The same as rows, with the version of QNN."""
+    """Yields the chips as rows, with the version of QNN."""
     version = libraries.qnn_version()
     for chip in chips(libraries, numbers):
         yield {"qnn_version": version} | asdict(chip)

@@ -42,18 +42,18 @@ if TYPE_CHECKING:
     from opdb.runtime.qnn.graph import GraphOptions
     from opdb.runtime.qnn.op_package import OpPackage
 
-#: Seconds that a child may take to start Python and open its library, besides the time of the request.
+#: Seconds that a child may take to start Python and open its library, in addition to the time of the request.
 START_SECONDS = 60.0
-#: Seconds that a half-sent message may stand still.
+#: Seconds that a half-sent message may stall.
 STALL_SECONDS = 30
-#: How much of what a crashed child had printed is kept.
+#: Bytes kept of a crashed child's output.
 TAIL_BYTES = 4096
 #: Seconds between two reports about the same stage.
 TICK_SECONDS = 1.0
-#: Short requests that need nothing of earlier ones: another child can answer them.
+#: Short requests that do not depend on earlier ones: another child can answer them.
 WHOLE = ("supported_operations", "validate", "run")
 FIRST_STAGES = {"run": "validate", "compile": "validate", "simulate": "build"}
-#: Takes the stage that a child is in, the graph ("": all), and for how many seconds it has been: at its begin (0.0) and
+#: Takes the stage that a child is in, the graph ("": all), and the seconds spent in it: at its start (0.0) and
 #: every TICK_SECONDS.  It is called while the worker is locked.
 Progress = Callable[[str, str, float], None]
 
@@ -63,8 +63,8 @@ class VendorWorker:
 
     The child is started with the first request and again after it crashed or hung.  ``timeout`` is in
     seconds per request.  ``libraries`` is a folder, by default the installed wheel; ``op_packages`` are libraries
-    that the backend is given, see ``Backend.register_op_package``; ``log_level`` is the most talkative one that
-    is kept, see ``Backend.open``.  ``memory``: bytes that the child may allocate; it crashes where that is not
+    for the backend, see ``Backend.register_op_package``; ``log_level`` is the most verbose level that
+    is kept, see ``Backend.open``.  ``memory``: bytes that the child may allocate; it crashes if that is not
     enough.
     """
 
@@ -90,7 +90,7 @@ class VendorWorker:
         self._closed = False
 
     def info(self) -> LibraryInfo:
-        """Which library answers.  Raises OpdbError when it cannot be opened."""
+        """Returns the identity of the library.  Raises OpdbError if it cannot be opened."""
         with self._lock:
             self._start()
             assert self._info is not None
@@ -108,14 +108,14 @@ class VendorWorker:
         threading.Thread(target=quietly, daemon=True).start()
 
     def supported_operations(self) -> tuple[str, ...]:
-        """The names of the ops that the library says it has."""
+        """The names of the ops that the library reports."""
         answer = self._request("supported_operations")
         if isinstance(answer, _Lost):
             raise OpdbError(f"the QNN library {answer.verdict} while listing its ops ({answer.code_name})")
         return tuple(answer)
 
     def op_packages(self) -> tuple[OpPackage, ...]:
-        """The op packages that the backend was given, with their ops.  Raises OpdbError where it refuses one."""
+        """The op packages that the backend got, with their ops.  Raises OpdbError if it refuses one."""
         answer = self._request("op_packages")
         if isinstance(answer, _Lost):
             raise OpdbError(
@@ -124,9 +124,9 @@ class VendorWorker:
         return tuple(answer)
 
     def chip(self) -> Chip:
-        """What an HTP library says of its chip: a name, and which floating point it takes.
+        """Returns an HTP library's answers about its chip: a name, and the floating-point types that it accepts.
 
-        Raises OpdbError when the child is lost.
+        Raises OpdbError if the child crashes or hangs.
         """
         answer = self._request("chip")
         if isinstance(answer, _Lost):
@@ -137,7 +137,7 @@ class VendorWorker:
         return answer
 
     def validate(self, config: OpConfig) -> VendorVerdict:
-        """The library's verdict about one op config: accept, reject, crashed or hung.
+        """Returns the library's verdict about one op config: accept, reject, crashed or hung.
 
         Raises ConfigError's message as OpdbError for what C structs cannot hold.
         """
@@ -148,10 +148,10 @@ class VendorWorker:
         return answer
 
     def validate_many(self, configs: Sequence[OpConfig]) -> list[VendorVerdict]:
-        """The library's verdicts, in one request: thousands per second.  ``timeout`` is for each config.
+        """Returns the library's verdicts, in one request: thousands per second.  ``timeout`` is for each config.
 
-        A config on which the child is lost is asked again in a fresh one: the verdict is then its own, not that
-        of what came before.  What C structs cannot hold is "invalid", with the reason as its log.
+        A config on which the child crashes or hangs is asked again in a fresh one, so that the verdict is its own, not that
+        of earlier configs.  A config that C structs cannot hold is "invalid", with the reason as its log.
         """
         verdicts: list[VendorVerdict] = []
         with self._lock:
@@ -163,7 +163,7 @@ class VendorWorker:
         return verdicts
 
     def _validate_some(self, configs: Sequence[OpConfig], out: list[VendorVerdict]) -> _Lost | None:
-        """Adds verdicts to ``out`` until all are there or the child is lost."""
+        """Adds verdicts to ``out`` until all are there or the child crashes or hangs."""
         child = self._start()
         try:
             answer = child.ask(("validate_many", tuple(configs)), self.timeout, part=out.append)
@@ -178,7 +178,7 @@ class VendorWorker:
     def run(self, graph: QnnGraph, inputs: Mapping[str, Any], precision: str | None = None) -> RunResult:
         """Validates each node, finalizes and executes a graph; stops at the first stage that fails.
 
-        ``inputs``: numpy arrays by the name of the tensor.  ``precision``: see ``Backend.prepare``.
+        ``inputs``: numpy arrays by tensor name.  ``precision``: see ``Backend.prepare``.
         Raises OpdbError for a graph or inputs that cannot be passed on.
         """
         answer = self._request("run", graph, dict(inputs), precision)
@@ -202,7 +202,7 @@ class VendorWorker:
         ``metadata`` is kept in the file, see Context.save; ``weight_sharing``: see
         opdb.runtime.qnn.context.ContextOptions.  Stops at the first stage that fails.  A child that
         dies while it saves may leave a temporary file beside ``path``, never half of ``path``.  Raises OpdbError
-        for graphs, options or a path that cannot be taken.
+        for graphs, options or a path that cannot be used.
         """
         request = ("compile", tuple(graphs), str(path), options, dict(metadata or {}), weight_sharing)
         answer = self._request(*request, progress=progress)
@@ -220,10 +220,10 @@ class VendorWorker:
         options: GraphOptions | None = None,
         progress: Progress | None = None,
     ) -> SimulateResult:
-        """Builds and finalizes a graph on HTP with an optrace: what Qualcomm's simulation says of it; see opdb.measure.cost.
+        """Builds and finalizes a graph on HTP with an optrace, to get Qualcomm's simulation of it; see opdb.measure.cost.
 
         The library writes <graph>_schematic.bin into ``folder``, which is the child's current folder meanwhile.  Raises
-        OpdbError for a graph or options that cannot be taken.
+        OpdbError for a graph or options that cannot be used.
         """
         answer = self._request("simulate", graph, options, str(folder), progress=progress)
         if isinstance(answer, _Lost):
@@ -232,9 +232,9 @@ class VendorWorker:
         return answer
 
     def load(self, path: Path | str) -> LoadResult:
-        """Loads the context of a file in the place of any loaded before.
+        """Loads the context of a file; it replaces any context loaded before.
 
-        Raises OpdbError for what is not such a file, is damaged, or was made for another backend.
+        Raises OpdbError for a file that is not a context, is damaged, or was made for another backend.
         """
         answer = self._request("load", str(path))
         if isinstance(answer, _Lost):
@@ -252,11 +252,11 @@ class VendorWorker:
         reports: Sequence[str] = (),
         progress: Progress | None = None,
     ) -> ExecuteResult:
-        """Runs a graph of the context that was loaded, ``repeat`` times with the same inputs.
+        """Runs a graph of the loaded context, ``repeat`` times with the same inputs.
 
-        ``inputs``: numpy arrays by the name of the tensor; ``profile``: a level of Backend.create_profile;
-        ``reports``: formats of opdb.runtime.qnn.profile_report to write of it.  After a crash or a hang the
-        context is to be loaded again.  Raises OpdbError for what does not fit the graph.
+        ``inputs``: numpy arrays by tensor name; ``profile``: a level of Backend.create_profile;
+        ``reports``: formats of opdb.runtime.qnn.profile_report to write from it.  After a crash or a hang the
+        context must be loaded again.  Raises OpdbError for what does not fit the graph.
         """
         request = ("execute", graph, dict(inputs), repeat, profile, tuple(reports))
         answer = self._request(*request, progress=progress)
@@ -267,7 +267,7 @@ class VendorWorker:
 
     @property
     def pid(self) -> int | None:
-        """The process id of the child, None while there is none."""
+        """The process id of the child, None if there is none."""
         return None if self._child is None else self._child.process.pid
 
     def restart(self) -> None:
@@ -290,9 +290,9 @@ class VendorWorker:
         self.close()
 
     def _request(self, *request: Any, progress: Progress | None = None) -> Any:
-        """The answer of the child; of a fresh one, where one that was used before crashes or its Python fails.
+        """Returns the child's answer; if a child that was used before crashes or its Python fails, asks a fresh one.
 
-        A library that writes outside its buffers damages what shows only at a later request.
+        A library that writes outside its buffers causes damage that only shows at a later request.
         """
         with self._lock:
             again = self._child is not None and request[0] in WHOLE
@@ -344,11 +344,11 @@ class VendorWorker:
 
 
 class _Fault(RuntimeError):
-    """The child's own Python failed."""
+    """Raised if the child's own Python failed."""
 
 
 class _Lost:
-    """The child crashed or hung; in which stage, of which graph ("": no one's)."""
+    """Records that the child crashed or hung, with the stage and the graph ("": none)."""
 
     def __init__(
         self, place: tuple[str, str], verdict: str, code: int, code_name: str, log: tuple[str, ...]
@@ -358,7 +358,7 @@ class _Lost:
 
 
 class _Child:
-    """One run of opdb.execute.libraries.worker.  What it prints goes to an unnamed file."""
+    """One run of opdb.execute.libraries.worker.  Its output goes to an unnamed file."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
@@ -366,11 +366,11 @@ class _Child:
             ours.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", STALL_SECONDS, 0))
         with theirs:
             self.printed: IO[bytes] = tempfile.TemporaryFile("a+b", buffering=0)  # noqa: SIM115  closed by _end
-            # Python opens it for "a" without O_APPEND: the child would write behind a hole after each truncation.
+            # Python opens it for "a" without O_APPEND: the child would write after a hole after each truncation.
             flags = fcntl.fcntl(self.printed, fcntl.F_GETFL)
             fcntl.fcntl(self.printed, fcntl.F_SETFL, flags | os.O_APPEND)
             self.process = subprocess.Popen(
-                # -P: the current folder may hold another thing called opdb
+                # -P: the current folder may contain something else called opdb
                 [sys.executable, "-P", "-m", "opdb.execute.libraries.worker", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=self.printed,
@@ -387,9 +387,9 @@ class _Child:
         progress: Progress | None = None,
         part: Callable[[Any], None] | None = None,
     ) -> Any:
-        """The answer to a request, or _Lost.  Raises OpdbError for a mistake in the request.
+        """Returns the answer to a request, or _Lost.  Raises OpdbError for a mistake in the request.
 
-        ``part`` takes what comes before the answer; ``seconds`` then begin again.
+        ``part`` takes messages before the answer; each restarts ``seconds``.
         """
         self.printed.truncate(0)
         place, begun = (FIRST_STAGES.get(request[0], request[0]), ""), time.monotonic()
@@ -420,7 +420,7 @@ class _Child:
             message = self._exchange(left if progress is None else min(left, TICK_SECONDS))
 
     def _exchange(self, seconds: float, request: tuple[Any, ...] | None = None) -> tuple[Any, ...]:
-        """Sends a request if there is one, then waits for a message: "none" when there was none in time."""
+        """Sends a request if there is one, then waits for a message: "none" if none arrives in time."""
         try:
             if request is not None:
                 self.connection.send(request)
@@ -467,7 +467,7 @@ def record(
     libraries: Path | str | None = None,
     timeout: float = 60.0,
 ) -> CompileResult:
-    """Writes how ``graphs`` are built as C to ``folder``, in a child process; see opdb.runtime.qnn.saver.record.
+    """Writes C code that builds ``graphs`` to ``folder``, in a child process; see opdb.runtime.qnn.saver.record.
 
     The stage is record.  Raises OpdbError for what cannot be recorded or written.
     """
@@ -485,7 +485,7 @@ def record(
 
 
 def _end(connection: Wire, process: subprocess.Popen[bytes], printed: IO[bytes]) -> None:
-    connection.close()  # an idle child leaves by itself
+    connection.close()  # an idle child exits by itself
     try:
         process.wait(0.5)
     except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""What a child process does with its backend: graphs to a file, a file to results.
+"""The work of a child process on its backend: graphs to a file, a file to results.
 
 Imported by opdb.execute.libraries.worker only: it loads the vendor binding.
 """
@@ -30,7 +30,7 @@ from opdb.runtime.qnn.graph import GraphOptions
 from opdb.runtime.qnn.native import lib
 
 _ESTIMATE = "QNN_HTP_PROFILE_EVENTTYPE_GRAPH_FINALIZE_PERF_ESTIMATE"
-#: What the simulation says of a graph: our name -> QNN's of the event, without what all begin with.
+#: The simulation's figures for a graph: opdb's name -> QNN's name of the event, without the common prefix.
 FIGURES = {
     "cycles": "SIM_EXEC_CYCLES",
     "cycles_lower": "SIM_EXEC_LOWER_CYCLES",
@@ -41,12 +41,12 @@ FIGURES = {
     "written_bytes": "OUTPUT_SPILL",
     "missing_ops": "MISSING_COST_OPS",
 }
-#: Tells the parent that a stage begins: its name, and the graph ("": all of them).
+#: Tells the parent that a stage starts: its name, and the graph ("": all of them).
 Say = Callable[[str, str], None]
 
 
 class Stages:
-    """The stage that work is in, told to the parent, and how long each took."""
+    """Tracks the current stage of the work, reports it to the parent, and times each stage."""
 
     def __init__(self, say: Say) -> None:
         self.stage = self.graph = ""
@@ -60,7 +60,7 @@ class Stages:
         self._say(stage, graph)
 
     def leave(self) -> tuple[tuple[str, str, float], ...]:
-        """Ends the stage; the seconds of all."""
+        """Ends the stage; returns the seconds of all stages."""
         if self._begun:
             self._seconds.append((self.stage, self.graph, time.perf_counter() - self._begun))
             self._begun = 0.0
@@ -87,7 +87,7 @@ def run(
 
 
 def _refused(backend: Backend, graph: QnnGraph) -> tuple[str, VendorVerdict] | None:
-    """The first node that the library's validation refuses, and what it said."""
+    """The first node that the library's validation refuses, and its verdict."""
     for op in graph.ops:
         verdict = backend.validate(graph.op_config(op))
         if verdict.code:
@@ -213,7 +213,7 @@ def execute(
 
 
 def chip(backend: Backend) -> Chip:
-    """What the library says of its chip; see VendorWorker.chip."""
+    """Asks the library about its chip; see VendorWorker.chip."""
     number = backend.soc_model
     assert number is not None  # the client opens HTP with a number
     floats = {kind: not backend.validate(_relu(kind)).code for kind in ("FLOAT_32", "BFLOAT_16")}
@@ -239,5 +239,5 @@ def _relu(dtype: str) -> OpConfig:
 
 
 def _said(log: Sequence[str], pattern: str) -> str:
-    """The first group of a pattern in the lines of a log; "" where none has it."""
+    """The first group of a pattern in the lines of a log; "" if no line matches."""
     return next((found[1] for line in log if (found := re.search(pattern, line))), "")

@@ -41,7 +41,7 @@ def main(folder: Path) -> None:
     (folder / RESULT).write_text(json.dumps({"outputs": names, "error": error}))
     sys.stdout.flush()
     ctypes.CDLL(None).fflush(None)
-    os._exit(0)  # vendor libraries crash now and then while they are unloaded; the result is written
+    os._exit(0)  # vendor libraries sometimes crash while they are unloaded; the result is written
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""ONNX files with ops of op packages: in ONNX Runtime on the CPU, and through its QNN execution provider.
+"""Runs ONNX files with ops of op packages: in ONNX Runtime on the CPU, and through its QNN execution provider.
 
-The provider hands a node to a QNN backend as an op of a package where it is told so (``op_packages``).  Everything here
-is ONNX Runtime's own; a wheel of onnxruntime-qnn that lies in a folder (opdb libraries install) is enough.
+The option ``op_packages`` makes the provider hand a node to a QNN backend as an op of a package.  Everything here
+is ONNX Runtime's own; a wheel of onnxruntime-qnn in a folder (opdb libraries install) is enough.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Settings:
-    """What a session is told.  Without ``provider_library`` it runs on the CPU.
+    """The settings of a session.  Without ``provider_library`` it runs on the CPU.
 
-    ``custom_ops``: libraries of `opdb package ort`, which give ONNX Runtime the schemas of the ops, too.
-    ``provider_options``: of SessionOptions.add_provider_for_devices.  ``config``: session config entries.
+    ``custom_ops``: libraries of `opdb package ort`, which also give ONNX Runtime the schemas of the ops.
+    ``provider_options``: for SessionOptions.add_provider_for_devices.  ``config``: session config entries.
     """
 
     custom_ops: tuple[str, ...] = ()
@@ -48,9 +48,9 @@ class Settings:
     config: Mapping[str, str] = field(default_factory=dict)
 
     def session_options(self) -> Any:
-        """An onnxruntime.SessionOptions with all of it, in this process, which then has loaded one version of QNN for good.
+        """Makes an onnxruntime.SessionOptions with these settings; this process then has loaded one version of QNN for good.
 
-        Raises MissingExtra without onnxruntime, and OpdbError where it does not take the provider's library.
+        Raises MissingExtra without onnxruntime, and OpdbError if it does not accept the provider's library.
         """
         try:
             import onnxruntime
@@ -83,7 +83,7 @@ class Output:
     shape: tuple[int, ...]
     dtype: str
     equal: bool  # bit by bit
-    difference: float  # the largest
+    difference: float  # the largest one
 
 
 def on_qnn(
@@ -97,8 +97,8 @@ def on_qnn(
 ) -> Settings:
     """The settings that give nodes of ``ops`` to ``op_packages`` (libraries of `opdb package qnn`), and all nodes to QNN.
 
-    ``qnn``: the version of QNN, e.g. 2.51; by default the newest here that has the execution provider.
-    Raises OpdbError: a package that is not there or does not load, ops that none of them has, no provider.
+    ``qnn``: the version of QNN, e.g. 2.51; by default the newest on this machine that has the execution provider.
+    Raises OpdbError for a package that does not exist or load, if no package has one of the ops, and without a provider.
     """
     chip = SOCS[soc_name(soc)]
     found = _provider(backend, qnn)
@@ -122,7 +122,7 @@ def on_qnn(
                 "once for each of its ops, and QNN takes it once: build a package for each op, e.g. opdb package qnn "
                 f"{used[0]} --backend {backend} --package {used[0]}Package"
             )
-        # The last part is the target of QNN's registration: CPU is the one that a host library has.
+        # The last part is the target of QNN's registration: CPU is the one for a host library.
         rows += [f"{op}:{own}:{file.providers[0]}:{HOST}" for op in used]
     if not rows:
         raise OpdbError(
@@ -132,7 +132,7 @@ def on_qnn(
         "backend_path": str(found.path(backend)),
         "op_packages": ",".join(rows),
         "soc_model": str(chip.soc_model),
-        "offload_graph_io_quantization": "0",  # a Quantize at the ends is QNN's, too
+        "offload_graph_io_quantization": "0",  # a Quantize at the inputs and outputs belongs to QNN, too
     }
     if chip.htp_arch is not None:
         options["htp_arch"] = str(chip.htp_arch)
@@ -145,19 +145,19 @@ def on_qnn(
 
 
 def on_cpu(custom_ops: Sequence[Path], ops: Sequence[str] = ()) -> Settings:
-    """``ops``: the kinds of nodes, of which one called Shape needs a setting."""
+    """The settings for a run on the CPU.  ``ops``: the kinds of nodes; one called Shape needs a setting."""
     return Settings(_texts(custom_ops), config=_config(ops))
 
 
 def _config(ops: Sequence[str]) -> dict[str, str]:
-    """ONNX Runtime's constant folding takes each node called Shape for ONNX's own, whatever its domain: int64."""
+    """Disables ONNX Runtime's constant folding for nodes called Shape, which it treats as ONNX's own in any domain: int64."""
     return {"optimization.disable_specified_optimizers": "ConstantFolding"} if "Shape" in ops else {}
 
 
 def run(
     model: Path, settings: Settings, inputs: Mapping[str, Array], timeout: float = SECONDS
 ) -> dict[str, Array]:
-    """The outputs of a model by name, from a session in a child process.  Raises OpdbError with ONNX Runtime's reasons."""
+    """Runs a model in a session in a child process; returns its outputs by name.  Raises OpdbError with ONNX Runtime's reasons."""
     with tempfile.TemporaryDirectory(prefix="opdb-") as folder:
         here = Path(folder)
         (here / JOB).write_text(json.dumps({"model": str(model.resolve()), "settings": asdict(settings)}))
@@ -179,7 +179,7 @@ def run(
 def compare(
     model: Path, cpu: Settings, qnn: Settings, inputs: Mapping[str, Array], timeout: float = SECONDS
 ) -> list[Output]:
-    """Each output of ``model`` on the CPU and through QNN, on the same inputs.  Raises OpdbError as ``run``."""
+    """Compares each output of ``model`` on the CPU and through QNN, on the same inputs.  Raises OpdbError like ``run``."""
     wanted, got = run(model, cpu, inputs, timeout), run(model, qnn, inputs, timeout)
     return [_compared(name, value, got[name]) for name, value in wanted.items()]
 
@@ -187,7 +187,7 @@ def compare(
 def ends(model: Path, seed: int = 0) -> tuple[list[str], dict[str, Array]]:
     """The kinds of nodes in a model, and random values for its inputs: floats normal, whole numbers from 0 to 99.
 
-    Raises OpdbError for what is no ONNX file and for inputs with open dimensions; MissingExtra without onnx.
+    Raises OpdbError if the file is not ONNX and for inputs with open dimensions; MissingExtra without onnx.
     """
     try:
         import onnx
@@ -197,7 +197,7 @@ def ends(model: Path, seed: int = 0) -> tuple[list[str], dict[str, Array]]:
         raise OpdbError(f"{model}: there is no such file")
     try:
         read = onnx.load(str(model), load_external_data=False)
-    except Exception as error:  # of protobuf
+    except Exception as error:  # from protobuf
         raise OpdbError(f"{model}: not an ONNX file ({error})") from None
     fixed = {i.name for i in read.graph.initializer}
     random = np.random.default_rng(seed)
@@ -250,7 +250,7 @@ def _compared(name: str, wanted: Array, got: Array) -> Output:
     return Output(name, wanted.shape, str(wanted.dtype), same, difference)
 
 
-#: Where a library of the host runs, in QNN's words: the backend whose packages it needs nothing else for.
+#: Where a library of the host runs, in QNN's terms: the backend whose packages need no other library.
 HOST = next(b.name for b in BACKENDS.values() if b.op_packages == "opdb" and not b.op_packages_link)
 
 
@@ -278,7 +278,7 @@ def _texts(paths: Sequence[Path]) -> tuple[str, ...]:
 
 
 def _child(folder: Path, timeout: float) -> tuple[int | None, str]:
-    """Its exit code, None where it was stopped at the time limit; and what it printed."""
+    """Runs the child; returns its exit code (None if it was killed at the time limit) and its output."""
     with (folder / "log.txt").open("wb") as log:
         child = subprocess.Popen(
             [sys.executable, "-m", "opdb.execute.libraries.onnx_child", str(folder)],
@@ -298,7 +298,7 @@ def _child(folder: Path, timeout: float) -> tuple[int | None, str]:
 
 
 def _reasons(log: str) -> str:
-    """What op packages and the provider said, once each; packages begin with the op or its rule, e.g. Softmax.C2:"""
+    """The messages of op packages and the provider, once each; packages' messages start with the op or its rule, e.g. Softmax.C2:"""
     told = [line.strip() for line in log.splitlines() if line and line[0].isalpha() and ": " in line]
     told += [line.partition("] ")[2] for line in log.splitlines() if "with error code" in line]
     kept = list(dict.fromkeys(line.removesuffix("\x1b[m") for line in told))[:5]

@@ -1,7 +1,7 @@
-"""What a library logs when it refuses an op config -> typed reasons.
+"""Parses a library's log of a refused op config to typed reasons.
 
-The texts are those of CPU and HTP 2.47 to 2.51.  A line that no pattern knows is a reason of kind "other" with
-its text; nothing is lost but the lines that say only that validation failed.
+The texts are those of CPU and HTP 2.47 to 2.51.  A line that matches no pattern is a reason of kind "other" with
+its text; only lines that merely say that validation failed are dropped.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Reason:
-    """One complaint.  ``where`` is in[0], out[1], param[2] or a parameter's name; "" where the text names none.
+    """One complaint.  ``where`` is in[0], out[1], param[2] or a parameter's name; "" if the text names none.
 
     ``index`` counts dimensions or elements; ``expected`` and ``got`` are as printed, data types as short names.
-    The numbers are the library's, and some of them mean nothing (docs/reference/probing.md).
+    The numbers are the library's, and some of them are meaningless (docs/reference/probing.md).
     """
 
     kind: str
@@ -37,11 +37,11 @@ class Reason:
     text: str = ""
 
     def json(self) -> dict[str, Any]:
-        """The fields that say something."""
+        """The fields that are set."""
         return {f.name: v for f in fields(self) if (v := getattr(self, f.name)) != "" and v is not None}
 
 
-#: Lines that say that validation failed, or what would be right, not what is wrong.
+#: Lines that say that validation failed, or what would be accepted, but not what is wrong.
 _EMPTY = re.compile(
     r"Op specific validation failed|\[QNN_CPU\] OpConfig validation failed|QnnBackend_validateOpConfig failed"
     r"|Failed to validate op |validateNativeOps |Please refer to the |Supported I/O datatype sets"
@@ -86,7 +86,7 @@ _ROW = re.compile(r"(in|out)\[(\d+)\]:\s*QNN_DATATYPE_(\w+)")
 def parse(log: Sequence[str]) -> tuple[Reason, ...]:
     """The typed reasons in the log of a refusal, each once, in the order of the lines.
 
-    Warnings count where no error gives a reason.  A refusal without any is "unexplained".
+    Warnings count if no error gives a reason.  A refusal without any is "unexplained".
     """
     found: list[Reason] = []
     for level in ("error: ", "warning: "):
@@ -99,7 +99,7 @@ def parse(log: Sequence[str]) -> tuple[Reason, ...]:
 
 
 def kept(log: Sequence[str]) -> tuple[str, ...]:
-    """The lines worth keeping as evidence: errors and warnings, without the lists of what would be right."""
+    """The lines worth keeping as evidence: errors and warnings, without the lists of accepted values."""
     return tuple(
         line
         for line in log
@@ -111,7 +111,7 @@ def kept(log: Sequence[str]) -> tuple[str, ...]:
 
 
 def masked(text: str) -> str:
-    """``text`` without its numbers: what two sweeps print alike, see ``Reason``."""
+    """``text`` without its numbers, so that two sweeps give equal texts; see ``Reason``."""
     return re.sub(r"0x[0-9a-f]+|-?\d+(\.\d+)?(e[-+]\d+)?", "#", text)
 
 
@@ -137,11 +137,11 @@ def _where(text: str) -> str:
         return ""
     name = {"i": "in", "o": "out", "p": "param"}[(slot[1] or slot[3]).lower()[0]]
     number = int(slot[2] or slot[4])
-    return f"{name}[{number}]" if number < 2**16 else ""  # a wrapped -1: no number of a slot
+    return f"{name}[{number}]" if number < 2**16 else ""  # a wrapped -1 is not a slot number
 
 
 def _with_types(found: list[Reason], asked: str | None) -> list[Reason]:
-    """The reason "dtypes" with the types that were asked for, from the line that lists them."""
+    """Adds the requested types, from the line that lists them, to the reason "dtypes"."""
     if asked is None:
         return found
     got = ", ".join(f"{s}[{n}] {BY_QNN[q].short if q in BY_QNN else q}" for s, n, q in _ROW.findall(asked))

@@ -1,4 +1,4 @@
-"""QNN's libraries as rows: what each says of itself, what it can do here, how to get what is missing."""
+"""QNN's libraries as rows: identity, capabilities on this machine, and how to get what is missing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opdb.generated.constants.backends import ASKED, BACKENDS
 from opdb.runtime.qnn.identity import Identity
 from opdb.runtime.qnn.libraries import FILES, VARIABLE, Libraries, discover
 
-#: Properties worth a word; QNN_PROPERTY_ is left out.
+#: Properties worth showing; QNN_PROPERTY_ is left out.
 WORDS = {
     "GRAPH_SUPPORT_EXECUTE": "execution",
     "GRAPH_SUPPORT_ASYNC_EXECUTION": "asynchronous execution",
@@ -30,16 +30,16 @@ WORDS = {
     "PROFILE_SUPPORT_OPTRACE_CONFIG": "op traces",
     "DEVICE_SUPPORT_INFRASTRUCTURE": "power settings",
 }
-#: Where QNN's libraries come from, for who has none.
+#: Where to get QNN's libraries, for users without any.
 CURE = f"pip install 'opdb[qnn]', or: opdb libraries install 2.7.0, or name an SDK: QNN_SDK_ROOT, {VARIABLE}"
 ELSEWHERE = "none on this machine: ask it on a phone; reports say not-applicable"
 SYSTEM = "reads context binaries"
 
 
 def library_rows() -> list[dict[str, Any]]:
-    """A row for each set of libraries on this machine, and for each library of it.
+    """A row for each set of libraries on this machine, and for each of its libraries.
 
-    Keys: part, ok, found, cost, cure, ``about`` (lines); of a library also ``library``, its identity.
+    Keys: part, ok, found, cost, cure, ``about`` (lines); for a library also ``library``, its identity.
     """
     problems: list[str] = []
     sets = discover(problems)
@@ -61,7 +61,7 @@ def library_rows() -> list[dict[str, Any]]:
 
 
 def _names(libraries: Libraries) -> tuple[str, ...]:
-    """A wheel is expected to hold all of them, another folder what it happens to hold."""
+    """The libraries expected in a set: all of them in a wheel, those present in another folder."""
     return tuple(FILES) if libraries.package else libraries.present
 
 

@@ -1,4 +1,4 @@
-"""What a probe of a vendor library ends in."""
+"""The results of probing a vendor library."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from opdb.core.graph import GraphTensor
 
 @dataclass(frozen=True)
 class LibraryInfo:
-    """Which library answered, without paths."""
+    """The library that answered, without paths."""
 
     backend: str  # CPU or HTP
     soc: str | None
     soc_model: int | None
     package: str  # e.g. onnxruntime-qnn; "" for a plain folder
-    version: str  # of the package; e.g. 2.3.0
+    version: str  # version of the package; e.g. 2.3.0
     build_id: str  # e.g. v2.47.0.260601114230
     api_version: tuple[int, int, int]  # core API
     backend_api_version: tuple[int, int, int]
@@ -25,13 +25,13 @@ class LibraryInfo:
 
     @property
     def sdk(self) -> str:
-        """The SDK that the library is of; e.g. 2.47."""
+        """The SDK that the library belongs to; e.g. 2.47."""
         return ".".join(self.build_id.removeprefix("v").split(".")[:2])
 
 
 @dataclass(frozen=True)
 class Chip:
-    """What an HTP library says of the chip that it was opened for; None for an arch that it does not name."""
+    """An HTP library's description of the chip that it was opened for; arch is None if it does not name one."""
 
     soc_model: int
     name: str
@@ -42,9 +42,9 @@ class Chip:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How far a piece of work came.
+    """The outcome of a piece of work.
 
-    ``stage`` is where it stopped, "done" when all went well; ``verdict`` is then "yes", else "no" (the library
+    ``stage`` is where it stopped, "done" if all went well; ``verdict`` is then "yes", else "no" (the library
     refused), "crashed" or "hung".  ``code`` and ``code_name`` are QNN's; for "crashed" the signal's (or the exit
     code), for "hung" 0 and "".
     """
@@ -60,17 +60,17 @@ class Outcome:
 class RunResult(Outcome):
     """The stages are validate, finalize and execute."""
 
-    outputs: Mapping[str, Any] = field(default_factory=dict)  # numpy arrays by the name of the tensor
+    outputs: Mapping[str, Any] = field(default_factory=dict)  # numpy arrays by tensor name
     node: str = ""  # the node that validation refused
 
 
 @dataclass(frozen=True)
 class CompileResult(Outcome):
-    """The stages are validate, build and finalize, of one graph after the other, then save."""
+    """The stages are validate, build and finalize for each graph in turn, then save."""
 
     graph: str = ""  # where it stopped
     node: str = ""  # the node that validation refused
-    seconds: tuple[tuple[str, str, float], ...] = ()  # (stage, graph, wall time) in their order
+    seconds: tuple[tuple[str, str, float], ...] = ()  # (stage, graph, wall time) in order
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class LoadResult(Outcome):
 class ExecuteResult(Outcome):
     """The stage is execute.  ``seconds`` is the wall time of each run.
 
-    ``reports``: what the library measured, by format; see opdb.runtime.qnn.profile_report.
+    ``reports``: the library's measurements, by format; see opdb.runtime.qnn.profile_report.
     """
 
     outputs: Mapping[str, Any] = field(default_factory=dict)  # of the last run
@@ -99,9 +99,9 @@ class ExecuteResult(Outcome):
 class SimulateResult(Outcome):
     """The stages are build and finalize.
 
-    ``figures`` are what the library's simulation says of the graph, by name (opdb.execute.libraries.jobs.FIGURES), without those that it
-    does not report; ``missing`` the names of events for ops that it has no cost of, one for each.  ``trace`` is the optrace
-    as the library gives it, b"" for none.  ``seconds``: of finalization.
+    ``figures`` are the simulation's figures for the graph, by name (opdb.execute.libraries.jobs.FIGURES), without those that it
+    does not report; ``missing``: the names of events for ops without a cost, one for each.  ``trace`` is the optrace
+    from the library, b"" for none.  ``seconds``: of finalization.
     """
 
     figures: Mapping[str, int] = field(default_factory=dict)

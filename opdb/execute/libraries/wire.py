@@ -9,12 +9,12 @@ import pickle
 from multiprocessing.connection import Connection
 from typing import Any
 
-#: Arrays of this many bytes or more are sent by themselves.
+#: Arrays of at least this many bytes are sent separately.
 LARGE = 1 << 20
 
 
 class Wire(Connection):
-    """A ``Connection``; both ends have to be of this class."""
+    """A ``Connection``; both ends must be of this class."""
 
     def send(self, obj: Any) -> None:
         large: list[memoryview] = []

@@ -1,7 +1,7 @@
-"""The child process that holds one vendor library: opens one backend, answers requests until its parent goes.
+"""The child process that holds one vendor library: opens one backend, answers requests until its parent exits.
 
 Started by opdb.execute.libraries.client with the number of a socket.  Requests and answers are pickled tuples on that
-socket, so what the library prints is in nobody's way.
+socket, so the library's output does not interfere.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Server:
             self._backend.close()
 
     def _validate_many(self, backend: Backend, configs: Sequence[OpConfig]) -> None:
-        """Sends each verdict as soon as it is there: what was said before a crash is not lost."""
+        """Sends each verdict as soon as it is available, so that verdicts before a crash are not lost."""
         for config in configs:
             try:
                 verdict = backend.validate(config)

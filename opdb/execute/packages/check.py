@@ -1,4 +1,4 @@
-"""What QNN libraries say to op packages: each asked in a child process."""
+"""Asks QNN libraries about op packages, each in a child process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opdb.runtime.qnn import libraries
 
 @dataclass(frozen=True)
 class Taken:
-    """What one library says to a package; ``why`` is "" where it is taken."""
+    """One library's answer to a package; ``why`` is "" if it accepts it."""
 
     qnn_version: str  # e.g. 2.47.0
     backend: str
@@ -24,9 +24,9 @@ class Taken:
 
 
 def matrix(library: Path, soc: str) -> Iterator[Taken]:
-    """One answer for each backend that takes packages here, of each installed version of QNN.
+    """Yields one answer for each backend that takes packages on this machine, for each installed version of QNN.
 
-    ``soc`` for a backend that emulates a chip.  Raises OpdbError where there is no such file, or no library of QNN.
+    ``soc`` is for a backend that emulates a chip.  Raises OpdbError if the file does not exist, or no QNN library is installed.
     """
     if not library.is_file():
         raise OpdbError(f"{library}: there is no such file; `opdb package qnn OP...` builds one")
@@ -42,7 +42,7 @@ def matrix(library: Path, soc: str) -> Iterator[Taken]:
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a package says when QNN has loaded it; ``ops`` is empty and ``why`` says the reason where it was not."""
+    """The ops that a package reports after QNN has loaded it; ``ops`` is empty and ``why`` gives the reason if it was not loaded."""
 
     by: str  # e.g. QNN 2.51.0, HTP SM8650
     ops: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class Loaded:
 
 
 def ask(library: Path, file: PackageFile, soc: str) -> Loaded:
-    """The ops of a QNN package, from the newest installed QNN library that is for it."""
+    """Loads a QNN package into the newest installed QNN library that supports it, and returns its ops."""
     if not file.loadable:
         return Loaded("", why=f"only a {file.machine} machine can load it")
     if not file.providers:

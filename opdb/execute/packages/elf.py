@@ -1,4 +1,4 @@
-"""What the file of a library of custom ops says of itself: its ELF tables alone are read, whatever machine it is for."""
+"""Describes the file of a library of custom ops: reads only its ELF tables, whatever machine it is for."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from opdb.core.errors import OpdbError
 
 #: ELF machines (e_machine) that Qualcomm's SDKs build for.
 MACHINES = {"EM_X86_64": "x86-64", "EM_AARCH64": "AArch64", "EM_ARM": "ARM", "EM_QDSP6": "Hexagon"}
-#: The name that QNN's sample packages and ExecuTorch's XML give the function that returns a package's interface.
+#: Suffix of the function that returns a package's interface, in QNN's sample packages and ExecuTorch's XML.
 PROVIDER = "InterfaceProvider"
 QNN_HTP_C, QNN_HTP_CPP, QNN_CPU = (
     "QNN package for HTP (QHPI)",
     "QNN package for HTP (C++)",
     "QNN package for CPU",
 )
-#: Functions that a library exports -> what it is.
+#: Functions that a library exports -> the kind of library.
 EXPORTS = {
     "RegisterCustomOps": "custom ops of ONNX Runtime",
     "customOpSelectImpl": "functions library of Cloud AI",
@@ -40,19 +40,19 @@ class PackageFile:
     kind: str
     bits: int
     machine: str
-    build_id: str  # "" where there is none
-    providers: tuple[str, ...]  # of a QNN package
+    build_id: str  # "" if there is none
+    providers: tuple[str, ...]  # for a QNN package
     needs: tuple[str, ...]  # libraries
     exports: tuple[str, ...]
 
     @property
     def loadable(self) -> bool:
-        """Whether this machine can load it."""
+        """True if this machine can load it."""
         return self.machine == {"x86_64": "x86-64", "aarch64": "AArch64"}.get(platform.machine())
 
 
 def read(path: Path) -> PackageFile:
-    """Raises OpdbError for what is no shared library in ELF, or is cut off."""
+    """Reads the file.  Raises OpdbError if it is not a shared library in ELF, or is truncated."""
     if not path.is_file():
         raise OpdbError(f"{path}: there is no such file; `opdb package qnn OP...` builds one")
     with path.open("rb") as file:
@@ -98,7 +98,7 @@ def _kind(exports: Sequence[str], providers: Sequence[str], wanted: set[str]) ->
 def _machine(elf: Any) -> str:
     kind = elf.header.e_machine
     name = MACHINES.get(kind, str(kind).removeprefix("EM_"))
-    # EF_HEXAGON_MACH: the version in hexadecimal, as LLVM's BinaryFormat/ELF.h has it.
+    # EF_HEXAGON_MACH: the version in hexadecimal, as in LLVM's BinaryFormat/ELF.h.
     return f"{name} v{elf.header.e_flags & 0xFF:x}" if name == "Hexagon" else name
 
 

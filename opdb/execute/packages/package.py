@@ -1,6 +1,6 @@
-"""Op packages on disk: a folder of sources with a Makefile, and the library that a C compiler makes of it.
+"""Op packages on disk: a folder of sources with a Makefile, and the library that a C compiler makes from it.
 
-The same specs, kernels and compiler give the same bytes, in whichever folder.
+The same specs, kernels and compiler give the same bytes in any folder.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MADE_FOR = " and ".join(b.name for b in BACKENDS.values() if b.op_packages == "o
 
 @dataclass(frozen=True)
 class PackageFolder:
-    """An op package on disk.  ``library`` need not be there: ``build`` makes it."""
+    """An op package on disk.  ``library`` may not exist yet: ``build`` makes it."""
 
     package: str
     ops: tuple[str, ...]
@@ -35,12 +35,12 @@ class PackageFolder:
 
     @property
     def library(self) -> Path:
-        """e.g. libs/cpu/libQnnOpdbCustom.so below the folder; absolute."""
+        """The absolute path of the library, e.g. libs/cpu/libQnnOpdbCustom.so below the folder."""
         return (self.folder / package_folder.library(self.package, self.backend)).resolve()
 
     @property
     def provider(self) -> str:
-        """The function that QNN is given with the library; e.g. OpdbCustomInterfaceProvider."""
+        """The name of the function that QNN gets with the library; e.g. OpdbCustomInterfaceProvider."""
         return packages.provider(self.package)
 
 
@@ -70,9 +70,9 @@ def write(
 ) -> PackageFolder:
     """Writes the sources of a package with ``ops`` for ``backend`` to ``folder``, by default the package's name.
 
-    ``package`` and ``kernels`` as in opdb.codegen.package_folder; ``soc``: the chip whose VTCM tiles are made for.
-    Files that somebody changed since opdb wrote
-    them, or that opdb did not write, are left alone without ``force``: OpdbError, and nothing was changed.
+    ``package`` and ``kernels`` as in opdb.codegen.package_folder; ``soc``: the chip for whose VTCM the tiles are made.
+    If files were changed since opdb wrote them, or opdb did not write them, and ``force`` is not set, raises OpdbError and changes
+    nothing.
     """
     check_backend(backend)
     vtcm_mb = None if soc is None else SOCS[soc_name(soc)].vtcm_mb
@@ -83,9 +83,9 @@ def write(
 
 
 def build(made: PackageFolder) -> Path:
-    """Compiles the library and returns its path.  The old one is in use until the new one replaces it whole.
+    """Compiles the library and returns its path.  The old one stays in use until the new one replaces it atomically.
 
-    Raises OpdbError: there is no C compiler, or with what it complains of first.
+    Raises OpdbError if there is no C compiler, or with the compiler's first complaint.
     """
     compiler = [*compiler_command(), *c_sources.CFLAGS, *package_folder.INCLUDES]
     target, what = made.library, f"the op package {made.package}"

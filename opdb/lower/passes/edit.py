@@ -81,7 +81,7 @@ class Edit:
         """True if the target accepts ``op``: by its validator, and by the errata that its policy avoids.
 
         ``tensors``: new tensors of the op that are not in the graph yet.  ``faultless``: also refuses errata for which other forms are
-        only preferred, as the op that is there may be such a form.  An op without a spec is refused.
+        only preferred, which the existing op may have.  An op without a spec is refused.
         """
         if validators.module(op.op) is None:
             return False

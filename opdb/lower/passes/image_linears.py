@@ -53,7 +53,7 @@ def _convolved(edit: Edit, op: GraphOp) -> bool:
 
 
 def _before_view(edit: Edit, op: GraphOp) -> bool:
-    """Moves an activation that follows such a Reshape before it."""
+    """Moves an activation after the Reshape of a converted layer before it."""
     view = edit.maker(op.inputs[0])
     if view is None or view.op not in VIEWS or edit.only_reader(view.outputs[0]) is not op:
         return False

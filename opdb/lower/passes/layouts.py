@@ -133,7 +133,7 @@ def _broadcast(t: GraphTensor, layout: Layout) -> Layout | None:
 
 
 def _along(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout) -> OpLayouts | None:
-    """For ops with one ``axis``; all tensors have the rank of the first."""
+    """Handles ops with one ``axis``; all tensors have the rank of the first."""
     rank = len(layout)
     if any(t is None or len(t.shape) != rank for t in (*inputs, *outputs)):
         return None
@@ -143,7 +143,7 @@ def _along(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout:
 
 
 def _norm(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout) -> OpLayouts | None:
-    """For ops with ``axes``; further inputs lie along these, in their order."""
+    """Handles ops with ``axes``; further inputs lie along these, in their order."""
     rank = len(layout)
     if len(outputs) != 1 or len(outputs[0].shape) != rank:
         return None
@@ -181,7 +181,7 @@ def _moved_axes(op: GraphOp, rank: int, layout: Layout) -> GraphOp:
 
 
 def _by_rows(name: str) -> Rule:
-    """For ops with a parameter that has a row for each dimension."""
+    """Handles ops with a parameter that has a row for each dimension."""
 
     def rule(
         op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout
@@ -207,7 +207,7 @@ def _moved_rows(op: GraphOp, name: str, layout: Layout) -> GraphOp | None:
 
 
 def _slice(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout) -> OpLayouts | None:
-    """For StridedSlice: a row of ranges and a bit of three masks for each dimension."""
+    """Handles StridedSlice: a row of ranges and a bit of three masks for each dimension."""
     moved = _moved_rows(op, "ranges", layout)
     if moved is None or parameter(op, "new_axes_mask", 0):
         return None
@@ -220,7 +220,7 @@ def _slice(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout:
 
 
 def _gather(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout) -> OpLayouts | None:
-    """For Gather: indices of one dimension replace the axis."""
+    """Handles Gather: indices of one dimension replace the axis."""
     indices = inputs[1]
     if indices is None or len(indices.shape) != 1 or len(outputs[0].shape) != len(layout):
         return None
@@ -230,7 +230,7 @@ def _gather(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout
 
 
 def _image(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout) -> OpLayouts | None:
-    """For pools and resizes of NHWC: height and width may be swapped."""
+    """Handles pools and resizes of NHWC: height and width may be swapped."""
     if layout != (0, 2, 1, 3) or len(inputs) != 1 or len(outputs) != 1 or len(outputs[0].shape) != 4:
         return None
     params = []
@@ -243,7 +243,7 @@ def _image(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout:
 
 
 def _view(op: GraphOp, inputs: Tensors, outputs: Sequence[GraphTensor], layout: Layout) -> OpLayouts | None:
-    """For Reshape and similar ops: dimensions that are joined or split must stay adjacent."""
+    """Handles Reshape and similar ops: dimensions that are joined or split must stay adjacent."""
     first = inputs[0]
     if first is None or len(first.shape) != len(layout) or any(t is not None for t in inputs[1:]):
         return None

@@ -44,7 +44,7 @@ class Found:
     epsilon: float = 0.0
 
     def forms(self, edit: Edit, last: GraphOp) -> Iterator[tuple[GraphOp, list[GraphTensor]]]:
-        """Yields the op with its constants, in the forms of which the target may accept one."""
+        """Yields forms of the op with its constants; the target may accept one of them."""
         axes = ParamConfig("axes", "u32", (self.axis,), (1,))
         epsilon = ParamConfig("epsilon", "f32", self.epsilon)
         y = edit.tensors[last.outputs[0]]
@@ -66,7 +66,7 @@ class Found:
 
 
 def _softmax(edit: Edit, last: GraphOp) -> Found | None:
-    """Matches e / sum(e) with e = exp(x - max(x)), which may be clamped where it is 0."""
+    """Matches e / sum(e) with e = exp(x - max(x)), whose input may be clamped where e is 0."""
     power, total = last.inputs
     summed, exp = edit.maker(total), edit.maker(power)
     if operation(last) != "DIVIDE" or summed is None or exp is None or single(exp) != "ElementWiseExp":

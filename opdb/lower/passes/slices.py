@@ -18,7 +18,7 @@ MASKS = ("begin_mask", "end_mask", "new_axes_mask")
 
 
 def run(edit: Edit) -> int:
-    """Returns the number of slices changed; only Reshapes that are read by nothing but such slices count."""
+    """Returns the number of slices changed; skips Reshapes that have other readers."""
     return sum(_changed(edit, op) for op in edit.live() if op.op in VIEWS)
 
 

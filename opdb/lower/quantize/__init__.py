@@ -1,4 +1,4 @@
-"""From a float graph to a quantized one: observed ranges, encodings by the specs' rules, types by the type rows.
+"""Quantizes a float graph: observed ranges, encodings by the specs' rules, types by the type rows.
 
 quantized = quantize(graph, calibration, target=Target("HTP", "SM8650"), recipe="16a8w")
 """

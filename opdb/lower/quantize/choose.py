@@ -41,6 +41,7 @@ class Form:
 
     ``per_slice``: slots with a scale per slice; ``symmetric``: slots with real zero in the middle, because the
     spec says so, or because a rule of the target refuses the node without it.
+
     ``floats``: why the node computes in floats instead, between Dequantizes and Quantizes; "" if it does not.  ``table``: why it
     is a table instead (opdb.lower.quantize.tables).  ``wider``: why it computes in 16 bits between Converts.  ``whole``: the type in
     which it writes whole numbers at scale 1, for a node that copies stored numbers.  ``weight``: the type of its slots

@@ -1,4 +1,4 @@
-"""How QNN and other formats write the meaning of a stored integer.
+"""The conventions of QNN and other formats for the meaning of a stored integer.
 
 Each has a scale, and a number for the integer that stands for zero; they differ in its sign, and QHPI in the integers.
 """

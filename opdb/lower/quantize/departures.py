@@ -26,7 +26,7 @@ def together(refused: Sequence[NoForm]) -> OpdbError:
 
 
 def otherwise(form: Form) -> tuple[str, str]:
-    """How a node without a faultless row of integers is computed, and why; ("", "") for one that has such a row."""
+    """The fallback of a node without a faultless row of integers, and the reason; ("", "") if it has a row."""
     if form.floats:
         return "in floats", form.floats
     if form.table:

@@ -18,7 +18,7 @@ from opdb.lower.quantize.propagate import Groups
 
 #: Values count down to this far below the largest score of a row.
 DEPTH = 16.0
-#: Values are cut off only if the range reaches this much lower still: such a range is that of a mask, not of scores.
+#: Values are cut off only if the range reaches this much lower still: then the range is that of a mask, not of scores.
 MASKED = 64.0
 #: Numbers beyond this stand for infinity, e.g. torch.finfo(torch.float32).min; they become ``LARGEST``.
 ENDLESS, LARGEST = 1e30, 60000.0

@@ -61,7 +61,9 @@ def quantize(
     tensor was observed to have by itself (opdb.lower.quantize.ranges.crowded), ``told`` the lines of a report: nodes that stay in floats
     and masks that are clipped.  A node without a form in integers computes in floats if the target has them; otherwise it becomes a
     table if each element of its result depends on one element of one tensor.
+
     A recipe with ``rounding: adaround`` needs a graph whose weights opdb.execute.compile.rounding has rounded.
+
     Raises OpdbError for a node that no row of the target's tables fits (naming the nearest), for a node that the
     validator refuses in the end, for values that are not finite, and for an unknown type or tensor.
     """
@@ -246,7 +248,7 @@ class _Quantizer:
     def _fitted(self, op: GraphOp, place: Place, dtype: str) -> Quant:
         axis = place.rule.axis if place.slot in self.forms[op.name].per_slice else None
         data = np.asarray(self.graph.tensors[place.tensor].data, np.float64)
-        seen = self.ranges[place.tensor]  # without what is cut off of masks
+        seen = self.ranges[place.tensor]  # without the clipped part of masks
         data = np.clip(data, seen.low, seen.high)
         form = self.forms[op.name]
         with_channels = place.rule.axis is not None and dtype == "sq8"

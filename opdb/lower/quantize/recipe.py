@@ -1,4 +1,4 @@
-"""Recipes: how a model is to be quantized, as YAML; those of opdb.lower.quantize.recipes by name, others by their file."""
+"""Recipes for the quantization of a model, as YAML; those in opdb.lower.quantize.recipes by name, others by file."""
 
 from __future__ import annotations
 
@@ -98,9 +98,9 @@ class Rule(Model):
 
 
 class Recipe(Model):
-    """How a model is quantized.  Of several rules that fit a node the last one counts.
+    """Settings for the quantization of a model.  If several rules match a node, the last one counts.
 
-    ``float``: computed in fp16, nothing is quantized.
+    ``float``: the model computes in fp16, and nothing is quantized.
     """
 
     name: str

@@ -37,7 +37,7 @@ __all__ = [
 NOT_A_FUNCTION = frozenset({"other-candidate", "reject"})
 #: name -> workaround of an op for which the validator reports the erratum.
 OF_OPS: Mapping[str, Workaround] = {**htp.OF_OPS}
-#: Workarounds that clamp values: the op config still matches the erratum afterwards.
+#: Workarounds that clamp values: the op config still matches the erratum afterward.
 OF_VALUES = htp.OF_VALUES
 #: name -> workaround that itself finds the ops of the erratum, as these depend on the surroundings.
 OF_PATTERNS: Mapping[str, Workaround] = {**htp.OF_PATTERNS}

@@ -30,10 +30,10 @@ from opdb.spec.definitions import CompiledOp, TypeRow, some_of_row
 from opdb.spec.lang.analyse import free_names
 from opdb.spec.lang.nodes import walk
 
-#: Rows of types of up to so many combinations are cases in all of them where a library runs the cases, and where
-#: they compare our validators only; a larger row is shown type by type.
+#: The maximum number of type combinations in a row for which every combination becomes a case: if a library runs the cases,
+#: and if they only compare opdb's validators; a larger row is covered type by type.
 WHOLE_ROW, FEW = 512, 4
-#: The chip that is asked about where none is named.
+#: The default chip.
 DEFAULT_SOCS = ("SM8650",)
 
 
@@ -41,7 +41,7 @@ DEFAULT_SOCS = ("SM8650",)
 class Case:
     """One question: an op config for a target, and the rules that it breaks (none: it is accepted).
 
-    ``backend`` '' asks for the op definition alone.  ``note`` says how the config came about.
+    ``backend`` '' asks about the op definition alone.  ``note`` describes the origin of the config.
     """
 
     id: str  # e.g. LayerNorm-sample0-HTP.FP16.2-SM8650
@@ -50,20 +50,20 @@ class Case:
     backend: str = ""
     soc: str = ""
     type_row: str = ""  # e.g. HTP.FP16.2
-    rules: tuple[str, ...] = ()  # e.g. LayerNorm.C3, HTP-0042; of a positive case: warnings and errata
+    rules: tuple[str, ...] = ()  # e.g. LayerNorm.C3, HTP-0042; for a positive case: warnings and errata
     note: str = ""
-    #: False where a rule of the op is broken that the backend does not check: nothing says what comes out.
+    #: False if it breaks a rule of the op that the backend does not check: no document defines the result then.
     settled: bool = True
 
     @property
     def runs(self) -> bool:
-        """Whether the config is computed, and not only validated: the library's layout of values of less than
-        a byte is stated nowhere."""
+        """True if the config is computed, not only validated; values smaller than a byte are not, because the library's layout
+        of them is undocumented."""
         return self.kind == "positive" and self.settled and not self.packed
 
     @property
     def packed(self) -> bool:
-        """Whether a tensor's values are smaller than a byte, e.g. UFIXED_POINT_4."""
+        """True if a tensor's values are smaller than a byte, e.g. UFIXED_POINT_4."""
         return any(BY_SHORT[t.dtype].numpy is None for t in (*self.config.inputs, *self.config.outputs))
 
     @property
@@ -80,14 +80,14 @@ class Case:
         return _target(self.backend, self.soc)
 
     def record(self) -> CaseRecord:
-        """The case as SQL keeps it."""
+        """The case as stored in SQL."""
         config = json.dumps(to_json(replace(self.config, id=self.id)))
         more = {"backend": self.backend, "soc": self.soc, "type_row": self.type_row, "rules": self.rules}
         return CaseRecord(self.id, self.op, self.kind, config, **more)  # type: ignore[arg-type]
 
 
 def read_config(text: str) -> OpConfig:
-    """The op config of a stored case; data as the cases have them, which are compared and looked up."""
+    """Reads the op config of a stored case; its data are tuples as in fresh cases, so that configs compare equal and hash."""
     config = replace(from_json(json.loads(text)), id=None)
     held = tuple(t if t.data is None else replace(t, data=tuple(t.data)) for t in config.inputs)
     return replace(config, inputs=held)
@@ -95,7 +95,7 @@ def read_config(text: str) -> OpConfig:
 
 @dataclass(frozen=True)
 class Implication:
-    """``rule`` is broken by no case alone: ``implied_by`` breaks with it."""
+    """No case breaks ``rule`` alone: ``implied_by`` breaks with it."""
 
     rule: str
     implied_by: str
@@ -104,7 +104,7 @@ class Implication:
 
 @dataclass(frozen=True)
 class CaseSet:
-    """All cases of one op, and what they cannot show."""
+    """All cases of one op, and the rules that they do not cover."""
 
     op: str
     cases: tuple[Case, ...]
@@ -119,13 +119,13 @@ def cases(catalog: Catalog, op: str, socs: tuple[str, ...] = DEFAULT_SOCS) -> Ca
 
 
 def row_cases(catalog: Catalog, op: str, backend: str, soc: str) -> tuple[Case, ...]:
-    """The samples of one op in the type rows of a backend, as of ``cases`` for one chip ('': none); no search for others."""
+    """The samples of one op in the type rows of a backend, as in ``cases`` for one chip ('': none); without the search for others."""
     made = _Cases(catalog, op, (soc,))
     return tuple(made._documented(backend, soc)) if backend in made.compiled.type_rows else ()
 
 
 def broken_rules(config: OpConfig, backend: str, soc: str) -> tuple[str, ...]:
-    """The full ids of the rules that a config breaks, warnings included and errata left out; each once."""
+    """The full ids of the rules that a config breaks, with warnings and without errata; each once."""
     verdict = judge(validator(config.op), config, _target(backend, soc))
     return tuple(dict.fromkeys(v.rule for v in verdict.violations if not v.erratum))
 
@@ -136,7 +136,7 @@ def _target(backend: str, soc: str) -> Target:
 
 
 def past(compiled: CompiledOp) -> frozenset[str]:
-    """The full ids of the rules of backends that have no type row in the newest SDK: cases ask about that one."""
+    """The full ids of the rules of backends without a type row for the newest SDK, which is the one that cases ask about."""
     newest = sdk_number(DEFAULT_SDK)
     out: set[str] = set()
     for backend, rows in compiled.type_rows.items():
@@ -190,7 +190,7 @@ class _Cases:
     # -- accepted configs
 
     def _plain(self) -> Iterator[Case]:
-        """The samples in the types of the kernel: all in the first one, then one sample for each other."""
+        """Yields the samples in the types of the kernel: all samples in the first type, then one sample for each other type."""
         kernel = self.compiled.definition.kernel
         kinds = sorted(kernel.dtypes, key=lambda d: d != "f32") if kernel is not None else []
         wanted = [
@@ -198,7 +198,7 @@ class _Cases:
         ]
         if "bool8" in kinds:  # comparisons, and logical operations
             wanted += [(s, d, "bool8") for s in self.samples for d in (kinds[0], "bool8")]
-        if kinds and "f32" not in kinds:  # of indices
+        if kinds and "f32" not in kinds:  # for ops with indices
             wanted += [(s, kinds[0], "f32") for s in self.samples]
         for sample, dtype, output in dict.fromkeys(wanted):
             yield from self._in_kernel_type(sample, dtype, output)
@@ -214,7 +214,7 @@ class _Cases:
             yield Case(f"{self.op}-sample{sample}-{name}", config, "positive")
 
     def _documented(self, backend: str, soc: str) -> Iterator[Case]:
-        """Each sample in each type row, in the first combination that is accepted; then the other combinations."""
+        """Yields each sample in each type row, in the first accepted combination; then the other combinations."""
         for row in self.compiled.type_rows[backend]:
             most = WHOLE_ROW if self.catalog.backends[backend].asked else FEW
             combos = sorted(some_of_row(row, most), key=self._plainness)
@@ -239,7 +239,7 @@ class _Cases:
                     yield fresh
 
     def _plainness(self, combo: Mapping[str, str]) -> tuple[bool, int]:
-        """The order of a row's combinations: truth values as bool8 first, then those of the fewest types."""
+        """Sorts a row's combinations: truth values as bool8 first, then those with the fewest types."""
         return not any(combo[s.name] == "bool8" for s in self.compiled.outputs), len(set(combo.values()))
 
     def _case(
@@ -265,7 +265,7 @@ class _Cases:
         return frozenset(f"{self.op}.{i}" for i in known.unchecked) if known is not None else frozenset()
 
     def _repaired(self, case: Case) -> Iterator[Case]:
-        """The case with other encodings and places of data, which a type row does not state."""
+        """Yields the case with other encodings and places of data, which a type row leaves open."""
         if not all(r.partition(".")[2] in self._on_attributes for r in case.broken):
             return
         once = list(self.damages.attributes(case.config))
@@ -281,17 +281,17 @@ class _Cases:
 
     @property
     def _on_attributes(self) -> frozenset[str]:
-        """The rules that read an encoding or where data is."""
+        """The rules that read an encoding or the place of data."""
         rules = [r for rules in self.compiled.backend_rules.values() for r in rules]
         words = (".static", ".sparse", ".symmetric", ".encoding", ".axis")
         return frozenset(r.id for r in rules if any(w in r.text for w in words))
 
     def _rejected(self, tried: list[Case]) -> Case | None:
-        """A sample that the op takes and the backend does not: the combination that breaks the fewest rules."""
+        """A sample that the op accepts and the backend refuses: the combination that breaks the fewest rules."""
         return min((c for c in tried if self._is_sound(c.config)), key=lambda c: len(c.broken), default=None)
 
     def _kept(self, search: Search, positive: list[Case]) -> Iterator[Case]:
-        """For each rule whose guard no accepted config fulfils yet: one that does."""
+        """Yields, for each rule whose guard no accepted config fulfills yet, a config that does."""
         force = in_force(self.compiled)
 
         def holds(rule: str, config: OpConfig, backend: str, soc: str) -> bool:
@@ -299,7 +299,7 @@ class _Cases:
 
         good = [c for c in positive if c.kind == "positive"]
         seen = {r for c in good for r in force(c.config, c.target.context()) - set(c.rules)}
-        # Samples that a backend refuses: another SoC may take them.
+        # Samples that a backend refuses: another SoC may accept them.
         made = [Broken(c.config, c.backend, c.soc, c.broken, c.id) for c in positive if c.kind != "positive"]
         taken = [Broken(c.config, c.backend, c.soc, (), c.id) for c in good]
         owner = {f"{self.op}.{r.id}": b for b, rules in self.compiled.backend_rules.items() for r in rules}
@@ -319,7 +319,7 @@ class _Cases:
     def _on_another_chip(
         self, good: Callable[[OpConfig, str, str], bool], refused: list[Broken], backend: str | None
     ) -> Broken | None:
-        """A refused sample that another chip accepts, where it is ``good``."""
+        """A refused sample that another chip accepts and that is ``good``."""
         for sample in refused:
             if not sample.soc or backend not in (None, sample.backend):
                 continue
@@ -340,7 +340,7 @@ class _Cases:
                     yield self._broken(f"{self.op}-{rule.partition('.')[2]}-{n}{_dash(soc)}", broken, soc)
 
     def _open(self, search: Search, documented: list[Case]) -> Iterator[Case]:
-        """For each rule that a backend does not check: a config that it accepts all the same."""
+        """Yields, for each rule that a backend does not check, a config that breaks it and is accepted."""
         for backend, part in self.compiled.definition.backends.items():
             for soc in self._socs(backend) if part.unchecked else ():
                 group = [c for c in documented if (c.backend, c.soc, c.kind) == (backend, soc, "positive")]
@@ -359,7 +359,7 @@ class _Cases:
 
 
 def _chips(catalog: Catalog, compiled: CompiledOp) -> tuple[str, ...]:
-    """One chip for each thing that a type row needs of a chip; one for each Hexagon version, oldest first; then those
+    """One chip for each feature that a type row needs; one for each Hexagon version, oldest first; then those
     whose number a rule of the op names."""
     known = [s for s in catalog.socs.values() if s.htp_arch is not None]
     by_arch = {s.htp_arch: s.chip for s in reversed(known)}

@@ -1,6 +1,6 @@
-"""One step away from a good op config: every small change of a type, size, encoding, parameter, presence or SoC.
+"""Makes one-step changes of a good op config: every small change of a type, size, encoding, parameter, presence or SoC.
 
-The outputs follow by inference where they can, so that a change breaks as few rules as possible.
+The outputs are inferred again if possible, so that a change breaks as few rules as possible.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from opdb.spec.definitions import CompiledOp, Param
 from opdb.spec.lang.analyse import free_names
 from opdb.spec.lang.nodes import walk
 
-#: Types that no row of any op has: they break rules on types alone.
+#: Types that no row of any op has: they only break rules on types.
 FOREIGN = ("f64", "i64", "bf16")
 
 
 @dataclass(frozen=True)
 class Damage:
-    """A changed config, judged for ``soc``; ``what`` says the change; e.g. axes[0] = 3."""
+    """A changed config, judged for ``soc``; ``what`` describes the change; e.g. axes[0] = 3."""
 
     what: str
     config: OpConfig
     soc: str
-    kind: str  # of what was changed: attribute, presence, dtype, shape, param, output, soc
+    kind: str  # what was changed: attribute, presence, dtype, shape, param, output, soc
 
 
 class Damages:
-    """All damages to configs of one op.  ``socs`` are the chips to try where a verdict depends on one."""
+    """All damages to configs of one op.  ``socs`` are the chips to try if a verdict depends on one."""
 
     def __init__(self, compiled: CompiledOp, socs: tuple[str, ...]) -> None:
         self.compiled, self.socs = compiled, socs
@@ -54,7 +54,7 @@ class Damages:
         self.read = {n.value for n in parts if n.kind == "attr"}
 
     def of(self, config: OpConfig, soc: str, names: frozenset[str] | None = None) -> Iterator[Damage]:
-        """Every one-step damage, in a fixed order, without repetition; with ``names`` only to these things."""
+        """Yields every one-step damage, in a fixed order, without repetition; with ``names`` only damages to these targets."""
         seen = {config}
         kinds = {"attribute": self.attributes, "presence": self._presence, "dtype": self._dtypes,
                  "shape": self._shapes, "param": self._params, "output": self._outputs}  # fmt: skip
@@ -72,7 +72,7 @@ class Damages:
                 yield Damage(f"SoC {other}", config, other, "soc")
 
     def attributes(self, config: OpConfig) -> Iterator[tuple[str, OpConfig]]:
-        """Changes of an input's encoding and of where its data is: what a type row leaves open."""
+        """Changes an input's encoding or the place of its data, which a type row leaves open."""
         for i, tensor in enumerate(config.inputs):
             if tensor.type == ABSENT:
                 continue
@@ -93,7 +93,7 @@ class Damages:
                     yield f"{tensor.name}: {_shown(quant)}", _input(config, i, replace(tensor, quant=quant))
 
     def _completed(self, config: OpConfig) -> OpConfig:
-        """The config with inferred outputs; as it is where they do not follow."""
+        """The config with inferred outputs; unchanged if inference fails."""
         dtypes = {s.name: "f32" for s in self.compiled.outputs} | {
             slot_of(t): t.dtype for t in config.outputs
         }
@@ -109,7 +109,7 @@ class Damages:
     # -- tensors
 
     def _dtypes(self, config: OpConfig) -> Iterator[tuple[str, OpConfig]]:
-        """One tensor's type, then the type of all tensors that have the same."""
+        """Changes one tensor's type, then the type of all tensors with the same type."""
         for i, tensor in enumerate(config.inputs):
             if tensor.type != ABSENT:
                 for dtype in self.pool.get(slot_of(tensor), ()):
@@ -137,7 +137,7 @@ class Damages:
                 yield from self._turned(config, param)
 
     def _turned(self, config: OpConfig, param: Param) -> Iterator[tuple[str, OpConfig]]:
-        """A flag turned over, and an input's last two dimensions with it; e.g. transpose_in1 of MatMul."""
+        """Flips a flag, and swaps an input's last two dimensions with it; e.g. transpose_in1 of MatMul."""
         flag = any(p.name == param.name and p.value for p in config.params)
         rest = tuple(p for p in config.params if p.name != param.name)
         made = (*rest, ParamConfig(param.name, "bool8", not flag))
@@ -151,7 +151,7 @@ class Damages:
                 yield f"{param.name} = {not flag}, {t.name} turned", turned
 
     def _lifted(self, config: OpConfig, rank: int) -> OpConfig:
-        """All inputs but weights with leading ones up to ``rank``; axes count from there."""
+        """All inputs but weights with leading ones up to ``rank``; axes are shifted accordingly."""
         plain = [t for t in config.inputs if t.type == "NATIVE"]
         by = max(0, rank - max((t.rank for t in plain), default=rank))
         if by == 0:
@@ -193,7 +193,7 @@ class Damages:
         yield "inputs too many", replace(config, inputs=config.inputs + extra)
 
     def _coupled(self, config: OpConfig, given: Mapping[str, int]) -> Iterator[tuple[str, OpConfig]]:
-        """The omitted inputs of a rule on several of them, all at once, in the types of a row."""
+        """Adds all omitted inputs that a rule reads together, in the types of a row."""
         rows = [r for rows in self.compiled.type_rows.values() for r in rows]
         tensors = [t for t in (*config.inputs, *config.outputs) if t.type != ABSENT]
         fits = [r for r in rows if all(t.dtype in r.cells.get(slot_of(t), ()) for t in tensors)][:1]
@@ -243,7 +243,7 @@ class Damages:
                 yield from self._encoded_alike(config, tensor)
 
     def _encoded_alike(self, config: OpConfig, output: TensorConfig) -> Iterator[tuple[str, OpConfig]]:
-        """Other encodings of all tensors of an output's type, as ops that only move data want them."""
+        """Changes the encoding of all tensors of an output's type together, as ops that only move data require."""
         tensors = (*config.inputs, *config.outputs)
         rank = min(t.rank for t in tensors if t.dtype == output.dtype and t.type != ABSENT)
         for quant in _encodings(output):
@@ -275,12 +275,12 @@ class Damages:
 
 
 def damaged(what: str) -> str:
-    """The thing that a damage is to: a slot, a parameter, SoC...; e.g. xs of "xs[1]: u8"."""
+    """The target of a damage: a slot, a parameter, SoC...; e.g. xs of "xs[1]: u8"."""
     return what.split(" ")[0].rstrip(":").partition("[")[0]
 
 
 def _groups(compiled: CompiledOp) -> tuple[tuple[str, ...], ...]:
-    """The optional inputs that rules ask about together."""
+    """The optional inputs that rules read together."""
     rules = (*compiled.rules, *(r for own in compiled.backend_rules.values() for r in own))
     optional = [s.name for s in compiled.inputs if s.optional and not s.variadic]
     read = [{n for node in (r.require, r.when) if node is not None for n in free_names(node)} for r in rules]
@@ -289,7 +289,7 @@ def _groups(compiled: CompiledOp) -> tuple[tuple[str, ...], ...]:
 
 
 def _dtype_pool(compiled: CompiledOp) -> Mapping[str, tuple[str, ...]]:
-    """For each slot the types that rows of any backend, or its definition, give it; and foreign ones."""
+    """The types that rows of any backend, or the definition, allow for each slot; plus foreign ones."""
     rows = [r for rows in compiled.type_rows.values() for r in rows]
     return {
         s.name: tuple(
@@ -324,7 +324,7 @@ def _shapes(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
 
 
 def _resized(config: OpConfig, old: int, new: int) -> OpConfig:
-    """Every size ``old`` becomes ``new``, in inputs and outputs."""
+    """Changes every size ``old`` to ``new``, in inputs and outputs."""
 
     def change(t: TensorConfig) -> TensorConfig:
         return resized(t, tuple(max(new, 0) if d == old else d for d in t.shape)) if old in t.shape else t
@@ -340,7 +340,7 @@ def _sayable(config: OpConfig) -> OpConfig:
 
 
 def _data(tensor: TensorConfig) -> Iterator[tuple[int, ...]]:
-    """Values that an integer tensor may hold: zeros, ascending, one below zero, one that is large."""
+    """Yields values that an integer tensor may hold: zeros, ascending, one below zero, one that is large."""
     count = math.prod(tensor.shape)
     if INTEGER.fullmatch(tensor.dtype) and 0 < count <= 64:
         ascending = tuple(range(count))
@@ -352,7 +352,7 @@ def _data(tensor: TensorConfig) -> Iterator[tuple[int, ...]]:
 
 
 def _encodings(tensor: TensorConfig) -> Iterator[Quant]:
-    """Symmetric and not; along each axis; of fewer bits; in blocks."""
+    """Yields encodings: symmetric and not; along each axis; with fewer bits; in blocks."""
     plain, kind = centred(tensor.dtype), BY_SHORT[tensor.dtype]
     assert plain is not None
     scale, middle = plain.scale[0], plain.offset[0]
@@ -372,7 +372,7 @@ def _encodings(tensor: TensorConfig) -> Iterator[Quant]:
 
 
 def _like(tensor: TensorConfig, dtype: str, quant: Quant) -> TensorConfig:
-    """The tensor with this encoding, if it has the type; along an axis there is a scale for each index."""
+    """The tensor with this encoding, if it has the type; along an axis with a scale for each index."""
     if tensor.dtype != dtype or tensor.type == ABSENT:
         return tensor
     return resized(replace(tensor, quant=quant), tensor.shape)
@@ -385,7 +385,7 @@ def _shown(quant: Quant) -> str:
 
 
 def _values(param: Param, given: ParamConfig | None, config: OpConfig) -> Iterator[Any]:
-    """Values to try: around the present one, at the edges of what ranks and sizes allow, absurd ones."""
+    """Yields values to try: around the present one, at the edges of what ranks and sizes allow, absurd ones."""
     d = param.definition
     if d.enum:
         yield from (*sorted(d.enum.values()), max(d.enum.values()) + 1)

@@ -1,8 +1,8 @@
-"""The numbers that a case is run with: made from the sha256 of its id, so the same everywhere and always.
+"""Makes the input data of a case from the sha256 of its id, so it is the same everywhere and always.
 
-Values stay where an op is defined and its result is not a matter of rounding: denominators away from zero,
-bases of powers above it, quotients of whole quarters, comparisons of whole halves.  For HTP, which computes
-floats in float16, they are values of float16.
+Values stay where an op is defined and its result does not depend on rounding: denominators away from zero,
+positive bases of powers, quotients of multiples of a quarter, comparisons of multiples of a half.  For HTP, which
+computes floats in float16, they are values of float16.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from opdb.core.op_config import OpConfig, Quant, TensorConfig
 from opdb.judge.samples import slot_of
 
 Array = np.ndarray[Any, Any]
-#: Spread of the real values, and the most that a quantized sample tensor can hold.
+#: The spread of the real values, and the largest value that a quantized sample tensor can hold.
 SPREAD, MOST = 1.25, 3.9
-#: Functions of elements whose results jump.
+#: Elementwise functions whose results jump.
 QUOTIENTS = ("FLOOR_DIV", "FMOD", "MOD")
 COMPARISONS = ("EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "NOT_EQUAL")
-#: Inputs that hold places in another tensor: 0, which is one of every tensor, where ``_places`` knows no others.
+#: Inputs that hold indices into another tensor: 0, which is valid for every tensor, if ``_places`` knows no others.
 PLACES = ("batch_idx", "batch_splits", "indices", "position_ids", "seqlens_k", "total_sequence_length")
-#: Ops of which ``_places`` knows what their indices are for.
+#: Ops for which ``_places`` knows what their indices refer to.
 INDEXED = (
     "BatchPermutation",
     "Gather",
@@ -36,15 +36,15 @@ INDEXED = (
     "ScatterElements",
     "ScatterNd",
 )
-#: Ops whose results are places of elements: no two are equal.
+#: Ops whose results are positions of elements: no two elements are equal.
 RANKING = ("Argmax", "Argmin", "TopK")
-#: Ops whose input is a picture of bytes, whatever the type is.
+#: Ops whose input is an image of bytes, whatever the type is.
 PICTURES = ("Nv12ToRgb", "Nv21ToRgb")
 #: Op -> the input that has a batch for each value of batch_idx.
 BATCHES = {"AxisAlignedBboxTransform": 3, "RoiAlign": 0, "RoiPooling": 0}
-#: Functions of numbers above zero, of numbers in [-1, 1], and those that are not defined at zero.
+#: Functions of positive numbers, of numbers in [-1, 1], and functions that are undefined at zero.
 ABOVE_ZERO, WITHIN_ONE, OFF_ZERO = ("LOG", "RSQRT", "SQRT"), ("ASIN",), ("RECIPROCAL",)
-#: Op -> the function of elements that it is, where one parameter does not choose it.
+#: Op -> its elementwise function, unless a parameter chooses it.
 FUNCTIONS = {
     f"ElementWise{name}": function
     for name, function in {
@@ -68,7 +68,7 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-#: QnnOpDef.h: the functions of ``operation``, in the order of their numbers.
+#: The functions of ``operation`` in QnnOpDef.h, in the order of their numbers.
 OPERATIONS = {
     "ElementWiseBinary": _words(
         "ADD AND DIVIDE EQUAL FLOOR_DIV FMOD GREATER GREATER_EQUAL LESS LESS_EQUAL MAXIMUM MINIMUM MOD MULTIPLY "
@@ -82,7 +82,7 @@ OPERATIONS = {
 
 
 def function_of(config: OpConfig) -> str:
-    """The function of elements that an op config is; "" for another op."""
+    """The elementwise function of an op config; "" for another op."""
     if config.op in OPERATIONS:
         number: int = next(p.value for p in config.params if p.name == "operation")
         return OPERATIONS[config.op][number]
@@ -90,12 +90,12 @@ def function_of(config: OpConfig) -> str:
 
 
 def seed(case: str) -> int:
-    """The seed of a case's data: the first 8 bytes of sha256 of its id."""
+    """The seed of a case's data: the first 8 bytes of the sha256 of its id."""
     return int.from_bytes(hashlib.sha256(case.encode()).digest()[:8])
 
 
 def inputs(case: str, config: OpConfig, half: bool = False) -> list[Array | None]:
-    """One array for each input of ``config``, as its type stores it; None for an omitted one.
+    """One array for each input of ``config``, as its type stores it; None for an omitted input.
 
     ``half``: floats are rounded to float16.
     """
@@ -122,7 +122,7 @@ def inputs(case: str, config: OpConfig, half: bool = False) -> list[Array | None
 
 
 def _ranks(tensor: TensorConfig, rng: np.random.Generator) -> Array:
-    """Numbers in any order, no two of them equal as long as the type has as many."""
+    """Random numbers, no two of them equal as long as the type has enough values."""
     size = int(np.prod(tensor.shape))
     whole = rng.permutation(size).reshape(tensor.shape)
     kind = BY_SHORT[tensor.dtype]
@@ -132,9 +132,9 @@ def _ranks(tensor: TensorConfig, rng: np.random.Generator) -> Array:
 
 
 def _places(config: OpConfig, tensor: TensorConfig, rng: np.random.Generator) -> Array | None:
-    """Indices into the first input, batches in order, their sizes, lengths of sequences.
+    """Indices into the first input, sorted batch indices, batch sizes, lengths of sequences.
 
-    Each place once where the last of several writers would be seen.
+    Each index occurs once if the last of several writers would be visible.
     """
     if (
         slot_of(tensor) == "batch_idx"
@@ -171,7 +171,7 @@ def _places(config: OpConfig, tensor: TensorConfig, rng: np.random.Generator) ->
 
 
 def _lengths(config: OpConfig, tensor: TensorConfig, rng: np.random.Generator) -> Array:
-    """Rows in all: as many as the past has, which holds those of this call too; without a past those of this call."""
+    """Sequence lengths: up to the size of the past, which includes this call's rows; without a past, this call's rows."""
     now = config.inputs[0].shape[1]
     past = [t.shape[2] for t in config.inputs if t.type != "NULL" and slot_of(t) == "past_key"]
     most = max([now, *past])
@@ -185,17 +185,17 @@ def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 
 
 def _corners(values: Array) -> Array:
-    """The corners of boxes in order."""
+    """Sorts the corners of boxes."""
     first, second = values[..., :2], values[..., 2:4]
     return np.concatenate([np.minimum(first, second), np.maximum(first, second)], -1)
 
 
 def _regions(values: Array) -> Array:
-    """Boxes, of batch 0 where there is a number before them."""
+    """Boxes; a number before the corners becomes batch 0."""
     return np.concatenate([0 * values[..., :-4], _corners(values[..., -4:])], -1)
 
 
-#: (op, input slot) -> what turns numbers of up to MOST into ones that mean something there.
+#: (op, input slot) -> a function that turns numbers of up to MOST into meaningful ones.
 DOMAINS: dict[tuple[str, str], Callable[[Array], Array]] = {
     ("AxisAlignedBboxTransform", "boxes"): _corners,
     ("AxisAlignedBboxTransform", "image_size"): np.abs,
@@ -277,7 +277,7 @@ def limits(tensor: TensorConfig) -> tuple[int, int]:
 
 
 def real(values: Array, tensor: TensorConfig) -> Array:
-    """What stored values mean: float64, or int64 and bool for types that are whole numbers."""
+    """The real values of stored ones: float64, or int64 and bool for types of whole numbers and truth values."""
     if BY_SHORT[tensor.dtype].quantized:
         scale, offset = _affine(tensor)
         return np.asarray((values.astype(np.float64) + offset) * scale)
@@ -289,7 +289,7 @@ def real(values: Array, tensor: TensorConfig) -> Array:
 
 
 def written(real: Array, tensor: TensorConfig) -> Array:
-    """Real values, whole numbers or truth values as the tensor's type stores them: ``real``, turned round."""
+    """Real values, whole numbers or truth values as the tensor's type stores them: the inverse of ``real``."""
     kind = BY_SHORT[tensor.dtype]
     if kind.quantized:
         return quantised(real, tensor)
@@ -300,12 +300,12 @@ def written(real: Array, tensor: TensorConfig) -> Array:
 
 
 def step(tensor: TensorConfig) -> Array:
-    """The real value of one quantization step, of a shape that broadcasts with the tensor's."""
+    """The real value of one quantization step, in a shape that broadcasts with the tensor's."""
     return _affine(tensor)[0]
 
 
 def _affine(tensor: TensorConfig) -> tuple[Array, Array]:
-    """Scale and offset, of shapes that broadcast with the tensor's."""
+    """Scale and offset, in shapes that broadcast with the tensor's."""
     quant = tensor.quant or Quant("SCALE_OFFSET", (1.0,), (0,))
     scale, offset = np.asarray(quant.scale), np.asarray(quant.offset or (0,) * len(quant.scale))
     if "AXIS" not in quant.encoding:

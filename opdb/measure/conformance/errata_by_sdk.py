@@ -1,4 +1,4 @@
-"""The page of errata by QNN version and chip, written from observations that ``opdb errata probe --json`` printed."""
+"""Writes the page of errata by QNN version and chip from observations printed by ``opdb errata probe --json``."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ Cells = Mapping[tuple[str, str, str], Observation]
 
 
 def read_observations(rows: Iterable[Mapping[str, str]], source: str) -> list[Observation]:
-    """Observations from JSON.  Raises OpdbError for what is not one."""
+    """Reads observations from JSON.  Raises OpdbError for an invalid one."""
     found = []
     for number, row in enumerate(rows):
         try:
             found.append(Observation(**row))
-        except TypeError:  # also for an entry that is no mapping
+        except TypeError:  # also for an entry that is not a mapping
             fields = "erratum, qnn, soc, symptom, detail"
             raise OpdbError(f"{source}: entry {number} is not an observation; it has {fields}") from None
         if found[-1].symptom not in LETTERS:
@@ -40,7 +40,7 @@ def read_observations(rows: Iterable[Mapping[str, str]], source: str) -> list[Ob
 
 
 def page(catalog: Catalog, observations: Sequence[Observation], date: str) -> str:
-    """The page in Markdown.  Records that the catalogue no longer has are left out."""
+    """The page in Markdown.  Leaves out records that the catalog no longer has."""
     lines = [
         "# Errata by QNN version and chip",
         "",
@@ -93,7 +93,7 @@ def _counts(
     cells: Cells,
     arch: Mapping[str, int | None],
 ) -> list[str]:
-    """How many records show on each version and chip, of those that can be told there."""
+    """The number of records that show on each version and chip, of those that can be determined there."""
     lines = ["| " + " | ".join(["errata that show", *(f"v{arch[c]}" if c else "all" for c in chips)]) + " |"]
     lines.append("|" + "---|" * (len(chips) + 1))
     for v in versions:

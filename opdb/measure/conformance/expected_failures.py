@@ -1,4 +1,4 @@
-"""Failures that are expected: the config meets a record of specs/errata, and the result looks like the record's effect."""
+"""Expected failures: the config matches a record of specs/errata, and the result looks like the record's effect."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from opdb.judge.validate import check
 from opdb.runtime.errata import Erratum
 
 _ENDED = frozenset({"no", "crashed", "hung"})
-#: Effect -> status -> the values that show it.  A crash comes from memory that is read or overwritten, which can also end in
-#: an error or in wrong numbers; a graph that is prepared wrongly can also fail only when it runs.
+#: Effect -> status -> the values that show it.  A crash comes from an invalid read or write of memory, which can also end in
+#: an error or in wrong numbers; a graph that is prepared wrong may also fail only when it runs.
 SHOWN: Mapping[str, Mapping[str, frozenset[str]]] = {
     "wrong-result": {"matches": frozenset({"no"})},
     "imprecise": {"matches": frozenset({"no"})},
@@ -28,24 +28,24 @@ SHOWN: Mapping[str, Mapping[str, frozenset[str]]] = {
 
 
 def hits(config: OpConfig, backend: str, soc: str, sdk: str) -> Iterator[Erratum]:
-    """The records whose scope and condition a config meets on one library; none where ``backend`` is ''."""
+    """Yields the records whose scope and condition a config matches on one library; none if ``backend`` is ''."""
     if backend:
         verdict = check(config, Target(backend, soc or None, sdk or None, execution="emulator"))
         yield from (RECORDS[v.erratum] for v in verdict.violations if v.erratum and not v.undecidable)
 
 
 def shows(erratum: Erratum, statuses: Mapping[str, str]) -> bool:
-    """Whether a result looks like the effect of a record."""
+    """True if a result looks like the effect of a record."""
     return any(statuses[stage] in values for stage, values in SHOWN[erratum.effect].items())
 
 
 def explain(
     config: OpConfig, backend: str, soc: str, sdk: str, statuses: Mapping[str, str]
 ) -> Erratum | None:
-    """The record that a result shows, if one does."""
+    """The record that explains a result, or None."""
     return next((e for e in hits(config, backend, soc, sdk) if shows(e, statuses)), None)
 
 
 def reason(erratum: Erratum) -> str:
-    """E.g. HTP-0042: Gather returns wrong rows."""
+    """Formats a record, e.g. HTP-0042: Gather returns wrong rows."""
     return f"{erratum.id}: {erratum.title}"

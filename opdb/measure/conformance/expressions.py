@@ -1,4 +1,4 @@
-"""Expressions of a compiled op as Python functions of an op config: guards of rules, tolerances.
+"""Compiles expressions of an op (guards of rules, tolerances) to Python functions of an op config.
 
 They are compiled once, from the text that the generator of validators writes for them.
 """
@@ -21,13 +21,13 @@ from opdb.runtime.checks import Report
 from opdb.spec.definitions import CompiledOp, CompiledRule
 from opdb.spec.lang.nodes import BOOL, INT, Name, Node
 
-#: What rules may read of the target.
+#: The names that rules may read from the target.
 CONTEXT = {f.name: Name(BOOL if f.type == "bool" else INT) for f in fields(Context) if f.name != "backend"}
 Reader = Callable[[OpConfig, Context], dict[str, Any]]
 
 
 def reader(compiled: CompiledOp, nodes: Mapping[str, Node]) -> Reader:
-    """A function of (op config, context) -> the value of each node; None for one that is undecidable.
+    """A function of (op config, context) -> the value of each node; None for an undecidable one.
 
     It raises Undecidable for a config that cannot be bound at all (INPUTS, PARAMS, OUTPUTS).
     """
@@ -58,7 +58,7 @@ def reader(compiled: CompiledOp, nodes: Mapping[str, Node]) -> Reader:
         report = Report(compiled.name)
         values = bind(config, signature, report)
         report.settle()
-        assert values is not None  # else the report has violations
+        assert values is not None  # otherwise the report has violations
         found: dict[str, Any] = space["read"](*values, *(getattr(context, name) for name in CONTEXT))
         return found
 
@@ -69,9 +69,9 @@ InForce = Callable[[OpConfig, Context], frozenset[str]]
 
 
 def in_force(compiled: CompiledOp) -> InForce:
-    """A function of (op config, context) -> the full ids of the rules that say something about the config.
+    """A function of (op config, context) -> the full ids of the rules that apply to the config.
 
-    A rule without a guard always does; one of a backend only for that backend.
+    A rule without a guard always applies; a backend's rule only for that backend.
     """
     rules: list[tuple[str | None, CompiledRule]] = [(None, r) for r in (*compiled.ranks, *compiled.rules)]
     rules += [(b, r) for b, group in compiled.backend_rules.items() for r in group]

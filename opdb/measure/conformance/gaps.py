@@ -1,4 +1,4 @@
-"""Coverage of the rules: where each is, and which cases tried it.  Nothing here is typed by hand."""
+"""Coverage of the rules: where each is, and which cases tested it.  Nothing here is typed by hand."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Coverage:
     doc: bool  # the op's page has its anchor
     python: int  # results in which the Python validator reported it
     c: int  # and the C validator
-    positive: int  # accepted cases that the rule says something about (its guard holds)
+    positive: int  # accepted cases to which the rule applies (its guard holds)
     negative: int  # cases made to break it
-    alone: int  # of those, cases that break nothing else
+    alone: int  # those of them that break nothing else
     executed: int  # results of all these cases
     implied_by: tuple[str, ...] = ()
-    past: bool = False  # of a backend that has no type row in the newest SDK: no case can keep it
+    past: bool = False  # its backend has no type row in the newest SDK: no case can satisfy it
 
     @property
     def empty(self) -> tuple[str, ...]:
@@ -50,12 +50,12 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Gaps:
-    """All rules, and three differences of sets that must be empty."""
+    """All rules, and three set differences that must be empty."""
 
     rules: tuple[Coverage, ...]
     code_not_spec: tuple[str, ...] = ()  # reported by a validator, stated nowhere
     cases_not_spec: tuple[str, ...] = ()  # expected by a case, stated nowhere
-    cases_not_code: tuple[str, ...] = ()  # expected by a case, reported by no validator of ours
+    cases_not_code: tuple[str, ...] = ()  # expected by a case, reported by none of opdb's validators
 
     @property
     def left(self) -> tuple[Coverage, ...]:
@@ -93,7 +93,7 @@ def gaps(catalog: Catalog, store: Store, ops: Iterable[str] | None = None) -> Ga
 def _tried(catalog: Catalog, rows: Iterable[Row]) -> _Tried:
     tried = _Tried()
     force = {op: in_force(catalog.compiled(op)) for op in catalog.ops}
-    about: dict[str, frozenset[str]] = {}  # case -> the rules that it tries
+    about: dict[str, frozenset[str]] = {}  # case -> the rules that it tests
     for row in rows:
         if row.case not in about:
             broken = [r for r in row.expected if r not in catalog.errata]
@@ -151,7 +151,7 @@ def _source(op: str) -> str:
 
 
 def _in_python(source: str, ident: str) -> bool:
-    """Whether a generated validator names a rule; that of a backend's type rows is named by the backend."""
+    """True if a generated validator names a rule; the rule of a backend's type rows appears under the backend's name."""
     rows = f'check_types(report, "{ident.removeprefix("TYPES_")}"'
     return ident in SIGNATURE or f'"{ident}"' in source or (ident.startswith("TYPES_") and rows in source)
 

@@ -1,4 +1,4 @@
-"""What an answer means: the five statuses, kept apart, and whether it is what was to be expected."""
+"""Turns an answer into the five statuses, kept apart, and an outcome: whether it was to be expected."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from opdb.measure.conformance.executors.onnx_differences import difference
 from opdb.measure.conformance.tolerance import Comparison
 
 NOT = "not-applicable"
-#: What a result is worth, from good to bad.  known: an erratum says so.  finding: a vendor's library does
-#: otherwise than the documents say.  fail: wrong, and nobody said so.
+#: The outcomes of a result, from good to bad.  known: explained by an erratum.  finding: a vendor's library differs
+#: from the documents.  fail: wrong result with no erratum.
 OUTCOMES = ("pass", "unknown", "known", "finding", "fail")
 OWN = ("python", "c", "hexagon")
-#: They compute and validate nothing; the first judges all others.
+#: They compute and validate nothing; the first one judges all others.
 REFERENCES = ("torch", "onnx.reference")
 
 
@@ -30,7 +30,7 @@ def result(
     seconds: float,
     no_oracle: str = "",
 ) -> ResultRecord:
-    """The row of SQL for one answer.  ``compared`` None: there was nothing to compare, or no oracle."""
+    """The SQL row for one answer.  ``compared`` None: there was nothing to compare, or no oracle."""
     statuses = _statuses(case, executor, answer, compared)
     lines = [case.note, answer.text, compared.detail if compared else "", no_oracle]
     return ResultRecord(
@@ -73,7 +73,7 @@ def _own(answer: Answer, matches: str) -> tuple[str, ...]:
 
 
 def _vendor(answer: Answer, matches: str) -> tuple[str, ...]:
-    """What was not asked, because an earlier stage ended it, is unknown."""
+    """Stages that were not reached, because an earlier one failed, are unknown."""
     if answer.kind == "violation":
         return "no", "unknown", "unknown", "unknown"
     if answer.kind == "ok":
@@ -109,7 +109,7 @@ def seen(record: ResultRecord) -> Seen:
 
 
 def outcome(of: Seen) -> tuple[str, str]:
-    """(one of OUTCOMES, the reason); errata, which turn findings and failures into "known", are not looked at."""
+    """Returns (one of OUTCOMES, the reason), ignoring errata, which turn findings and failures into "known"."""
     if of.executor in REFERENCES:
         return _reference_outcome(of)
     if of.executor in OWN:
@@ -130,7 +130,7 @@ def outcome(of: Seen) -> tuple[str, str]:
     if of.matches == "no":
         return "fail", "the numbers differ from PyTorch's"
     if of.expected and of.executes == "unknown":
-        return "pass", ""  # it breaks what the library does not check, and so it was only validated
+        return "pass", ""  # it breaks what the library does not check, so it was only validated
     return ("pass", "") if of.matches == "yes" else ("unknown", "there is no oracle for the numbers")
 
 
@@ -163,5 +163,5 @@ def _reference_outcome(of: Seen) -> tuple[str, str]:
 
 
 def worst(outcomes: Sequence[str]) -> str:
-    """The worst of several outcomes; "unknown" of none."""
+    """The worst of several outcomes; "unknown" if there are none."""
     return max(outcomes, key=OUTCOMES.index, default="unknown")

@@ -1,4 +1,4 @@
-"""One executor's way through its cases: data in, answer out, compared with PyTorch."""
+"""One executor's pass through its cases: data in, answer out, compared with PyTorch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Oracle = Callable[[OpConfig, Sequence[Array | None]], "list[Array] | str"]
 
 @dataclass
 class Lane:
-    """One executor (for one SoC), and the cases that it is asked."""
+    """One executor (for one SoC), and its cases."""
 
     executor: Executor
     record: ExecutorRecord
@@ -34,7 +34,7 @@ class Lane:
 
 
 def pytorch(config: OpConfig, inputs: Sequence[Array | None]) -> list[Array] | str:
-    """The expected real values, or why there are none."""
+    """The expected real values, or the reason why there are none."""
     try:
         from opdb.measure.conformance.executors.torch_oracle import compute
 
@@ -44,13 +44,13 @@ def pytorch(config: OpConfig, inputs: Sequence[Array | None]) -> list[Array] | s
 
 
 class Judge:
-    """Asks an executor about a case and compares what it computed with ``oracle``."""
+    """Asks an executor about a case and compares its results with ``oracle``."""
 
     def __init__(self, catalog: Catalog, seed: int = 0, oracle: Oracle = pytorch) -> None:
         self.catalog, self.seed, self.oracle = catalog, seed, oracle
 
     def inputs(self, case: Case) -> list[Array | None]:
-        """The data of a case; floats are values of float16 where the backend computes in it."""
+        """The data of a case; floats are values of float16 if the backend computes in it."""
         if not case.runs:
             return [None] * len(case.config.inputs)
         ident = case.id if self.seed == 0 else f"{case.id}#{self.seed}"

@@ -1,4 +1,4 @@
-"""Runs the reproductions of errata on vendor libraries and chips, and proposes scopes from what they show."""
+"""Runs the reproductions of errata on vendor libraries and chips, and proposes scopes from the results."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from opdb.runtime.qnn.libraries import Libraries
 from opdb.spec.catalog import Catalog
 from opdb.spec.erratum import Erratum
 
-#: Sets of random data that are tried, since data can decide whether a fault shows.
+#: The number of random data sets tried, because data can decide whether a fault shows.
 TRIES = 3
-#: What was seen -> the letter of a table.
+#: Symptom -> its letter in a table.
 LETTERS = {
     "right": "-",
     "wrong-result": "W",
@@ -29,7 +29,7 @@ LETTERS = {
     "refused": "r",
     "unknown": "?",
 }
-#: Effect of a record -> what shows it.  Another symptom is another fault, which hides this one.
+#: Effect of a record -> the symptoms that show it.  Any other symptom is another fault, which hides this one.
 SHOWN_BY = {
     "wrong-result": ("wrong-result", "crash"),
     "imprecise": ("wrong-result",),
@@ -41,16 +41,16 @@ SHOWN_BY = {
 
 @dataclass(frozen=True)
 class Observation:
-    """What one library showed for one chip.  ``symptom``: one of LETTERS."""
+    """The behavior of one library on one chip.  ``symptom``: one of LETTERS."""
 
     erratum: str
     qnn: str  # e.g. 2.47
-    soc: str  # "" for a library that has no chips
+    soc: str  # "" for a library without chips
     symptom: str
     detail: str = ""
 
     def shows(self, effect: str) -> bool | None:
-        """Whether the fault is there; None where this library and chip cannot tell."""
+        """True if the fault is there; None if this library and chip cannot tell."""
         if self.symptom in SHOWN_BY[effect]:
             return True
         return False if self.symptom == "right" else None
@@ -66,7 +66,7 @@ def observe(
     qnn: str,
     soc: str,
 ) -> Iterator[Observation]:
-    """Each record on one set of libraries for one chip, in a child process.  Nothing is raised for a crash."""
+    """Yields each record's behavior on one set of libraries for one chip, in a child process.  A crash raises nothing."""
     for backend in dict.fromkeys(e.backend for e in errata):
         chip = soc if catalog.backends[backend].per_soc else ""
         with VendorWorker(backend, chip or None, libraries=libraries.folder) as worker:
@@ -115,21 +115,21 @@ def _symptom(
 
 @dataclass(frozen=True)
 class Proposal:
-    """The scope that observations ask for, and what was asked."""
+    """The scope that the observations suggest, and what was asked."""
 
     erratum: str
-    versions: tuple[str, ...]  # of QNN, in order, that show it on some chip; () for none
+    versions: tuple[str, ...]  # QNN versions, in order, that show it on some chip; () for none
     arch: tuple[int, ...]  # Hexagon versions that show it in some version
     asked_versions: tuple[str, ...]
     asked_arch: tuple[int, ...]
 
     @property
     def until(self) -> str | None:
-        """The last version that shows it; None where that is the last one asked."""
+        """The last version that shows it; None if that is the last one asked."""
         return None if self.versions[-1:] == self.asked_versions[-1:] else self.versions[-1]
 
     def differs(self, erratum: Erratum) -> bool:
-        """Whether the record's scope contradicts what was seen.  What was not asked contradicts nothing."""
+        """True if the record's scope contradicts the observations.  Versions and chips that were not asked contradict nothing."""
         stated = erratum.scope
         if not self.versions:
             return not erratum.flaky
@@ -153,7 +153,7 @@ class Proposal:
 
 
 def propose(catalog: Catalog, erratum: Erratum, seen: Sequence[Observation]) -> Proposal | None:
-    """The scope of one record; None where no library could tell."""
+    """The scope of one record; None if no library could tell."""
     told = [(o, o.shows(erratum.effect)) for o in seen if o.erratum == erratum.erratum]
     asked = [o for o, shows in told if shows is not None]
     shown = [o for o, shows in told if shows]

@@ -1,4 +1,4 @@
-"""The reproduction of an erratum as a graph with data, and what PyTorch computes for it.
+"""The reproduction of an erratum as a graph with data, and PyTorch's results for it.
 
 A record without a reproduction gets the first sample of its op that a validator accepts and that meets its condition.
 """
@@ -28,7 +28,7 @@ from opdb.spec.catalog import Catalog
 from opdb.spec.definitions import CompiledErratum, CompiledOp, some_of_row
 from opdb.spec.erratum import Erratum
 
-#: Combinations of types that are tried for each type row, to find a sample that meets a condition.
+#: The number of type combinations tried per type row, to find a sample that meets a condition.
 COMBINATIONS = 8
 
 
@@ -40,7 +40,7 @@ class Trial:
     inputs: Mapping[str, Array]
     last: OpConfig  # the op whose outputs are compared
     expected: tuple[Array, ...]
-    unknown: str = ""  # why nobody knows what comes out
+    unknown: str = ""  # why the expected values are unknown
 
 
 def reproduction(catalog: Catalog, erratum: Erratum, target: Target) -> tuple[OpConfig, ...]:
@@ -54,7 +54,7 @@ def reproduction(catalog: Catalog, erratum: Erratum, target: Target) -> tuple[Op
 
 
 def trial(catalog: Catalog, erratum: Erratum, configs: Sequence[OpConfig], ident: str, half: bool) -> Trial:
-    """The graph of ``configs`` with data.  ``ident`` decides what is random; ``half``: floats are float16 values.
+    """Builds the graph of ``configs`` with data.  ``ident`` seeds the random data; ``half``: floats are float16 values.
 
     Raises OpdbError for data that does not fit its tensor.
     """
@@ -86,7 +86,7 @@ def trial(catalog: Catalog, erratum: Erratum, configs: Sequence[OpConfig], ident
 
 
 def _computed(config: OpConfig, arrays: Sequence[Array | None]) -> Sequence[Array] | str:
-    """What PyTorch computes; a text where it cannot, e.g. for a bias of another size, which a library should refuse."""
+    """PyTorch's results; or a text if it fails, e.g. for a bias of another size, which a library should refuse."""
     try:
         return pytorch(config, arrays)
     except (RuntimeError, TypeError) as error:
@@ -94,7 +94,7 @@ def _computed(config: OpConfig, arrays: Sequence[Array | None]) -> Sequence[Arra
 
 
 def hits(compiled: CompiledOp, found: CompiledErratum, config: OpConfig, target: Target) -> bool:
-    """Whether a config meets the condition of a record, whatever its scope says."""
+    """True if a config meets the condition of a record, whatever its scope is."""
     nodes = {"unless": found.rule.require}
     if found.rule.when is not None:
         nodes["when"] = found.rule.when
@@ -106,7 +106,7 @@ def hits(compiled: CompiledOp, found: CompiledErratum, config: OpConfig, target:
 
 
 def with_slots(compiled: CompiledOp, config: OpConfig) -> OpConfig:
-    """The config with its inputs named by slots, which tensors of a graph are not."""
+    """The config with its inputs named by slots; tensors of a graph have other names."""
     known = {s.name for s in compiled.inputs}
     if all(slot_of(t) in known for t in config.inputs):
         return config
@@ -137,12 +137,12 @@ def _samples(catalog: Catalog, erratum: Erratum, target: Target) -> Iterator[OpC
 
 
 def _without_fill(raw: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An op config as ``opdb validate`` reads it."""
+    """An op config in the form that ``opdb validate`` reads."""
     return {k: v for k, v in raw.items() if k != "id"}
 
 
 def _filled(record: str, tensor: TensorConfig, how: Any, made_up: Array | None) -> Array:
-    """The data of one tensor, as stored: what the config holds, real values as the record says, or random ones."""
+    """The data of one tensor, as stored: from the config, real values from the record, or random ones."""
     kind = BY_SHORT[tensor.dtype].numpy
     if tensor.data is not None:
         return np.asarray(tensor.data, dtype=kind).reshape(tensor.shape)
@@ -160,7 +160,7 @@ def _filled(record: str, tensor: TensorConfig, how: Any, made_up: Array | None) 
 
 
 def _plain(name: str) -> str:
-    """A name that every library takes; e.g. xs[1] -> xs_1_."""
+    """A name that every library accepts; e.g. xs[1] -> xs_1_."""
     return re.sub(r"\W", "_", name)
 
 
@@ -176,7 +176,7 @@ def _add(
     written: set[str],
     read: set[str],
 ) -> None:
-    """Adds one op and the tensors that are new."""
+    """Adds one op and its new tensors."""
     for t in (*config.inputs, *config.outputs):
         name = _plain(t.name)
         if t.type == "NULL" or name in graph.tensors:

@@ -1,7 +1,7 @@
 """Runs cases on executors and keeps every answer in SQL.
 
 A run is a list of lanes, one for each executor and SoC.  Results are written in batches, each in one
-transaction, so a run that was killed can be continued.  Nothing here prints.
+transaction, so a killed run can be continued.  Nothing here prints.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from opdb.measure.conformance.lanes import Judge, Lane
 from opdb.measure.conformance.shares import Question, answers, derived
 from opdb.spec.catalog import Catalog
 
-#: Results per transaction, and the longest that one waits to be written, in seconds.
+#: Results per transaction, and the longest time that one waits to be written, in seconds.
 BATCH, WAIT = 200, 2.0
 Done = set[tuple[str, str, str]]  # case, executor, SoC
 Results = Iterator[tuple[Lane, ResultRecord]]
@@ -40,7 +40,7 @@ Results = Iterator[tuple[Lane, ResultRecord]]
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is: ``done`` of ``total`` answers, the last one from ``executor``."""
+    """The progress of a run: ``done`` of ``total`` answers, the last one from ``executor``."""
 
     done: int
     total: int
@@ -62,21 +62,21 @@ class Finding:
 
 @dataclass
 class RunSummary:
-    """What came out of a run; the rows are in SQL under ``run``."""
+    """The outcome of a run; its rows are in SQL under ``run``."""
 
     run: int = 0
     cases: int = 0
     results: int = 0
-    kept: int = 0  # answered before, in a run that is continued
+    kept: int = 0  # answered before, in a continued run
     seconds: float = 0.0
     counts: dict[str, Counter[str]] = field(default_factory=dict)  # executor (and SoC) -> outcome -> number
     findings: list[Finding] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)  # executors that could not be had, and why
+    missing: list[str] = field(default_factory=list)  # executors that are unavailable, and why
     unbroken: list[str] = field(default_factory=list)  # rules that no case breaks
 
     @property
     def ok(self) -> bool:
-        """Whether nothing failed that was not known."""
+        """True if nothing failed, except for known failures."""
         return not any(f.outcome == "fail" for f in self.findings)
 
 
@@ -100,8 +100,9 @@ def run(
     ``only``: ids of cases, or patterns; ``seed`` other than 0 makes other data; ``jobs``: processes, 1 is
     this one; ``dask``: the address of a scheduler whose workers do it instead; ``resume`` continues the last
     unfinished run of the same question.
-    Raises OpdbError for an unknown op, executor, SoC or case, and as opdb.core.pool.open_pool; MissingExtra when no
-    executor can be had.  An executor that is missing while others are there is named in ``missing``.
+
+    Raises OpdbError for an unknown op, executor, SoC or case, and like opdb.core.pool.open_pool; MissingExtra if no
+    executor is available.  A missing executor is listed in ``missing`` if others are available.
     """
     started = time.monotonic()
     names = _known_ops(catalog, ops)
@@ -182,7 +183,7 @@ def _lanes(
 
 
 def _begin(store: Store, record: RunRecord, resume: bool) -> tuple[int, Done]:
-    """The number of a new run; or of the unfinished one of the same question, and what it has answered."""
+    """The number of a new run; or of the unfinished run of the same question, and its answers so far."""
     if resume:
         t = schema.run
         same = [t.c.finished.is_(None), t.c.catalog_hash == record.catalog_hash, t.c.seed == record.seed]
@@ -223,13 +224,13 @@ def _record(
             if len(batch) >= BATCH or time.monotonic() - written > WAIT:
                 store.record_results(summary.run, batch)
                 batch, written = [], time.monotonic()
-    finally:  # what was answered before an interruption is kept
+    finally:  # answers from before an interruption are kept
         if batch:
             store.record_results(summary.run, batch)
 
 
 def _in_order(summary: RunSummary, lanes: Sequence[Lane]) -> None:
-    """The same summary, whichever process was the first to answer."""
+    """Sorts the summary, so that it does not depend on which process answers first."""
     summary.counts = {lane.name: summary.counts[lane.name] for lane in lanes if lane.name in summary.counts}
     every = ((lane.executor.name, lane.executor.soc, c.id) for lane in lanes for c in lane.cases)
     place = {key: number for number, key in enumerate(every)}

@@ -1,6 +1,6 @@
-"""Looks for configs that break one rule alone: damages good configs in one step, then in two.
+"""Searches for configs that break one rule alone: damages good configs in one step, then in two.
 
-What never breaks alone is implied by the rules that break with it in every config that was tried.
+A rule that is never broken alone is implied by the rules that are broken with it in every config tried.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from opdb.spec.lang.nodes import Node, walk
 
 #: (config, backend, soc) -> the full ids of the rules that it breaks, warnings included.
 Judge = Callable[[OpConfig, str, str], tuple[str, ...]]
-#: How many cases each rule gets, from damages to different things.
+#: The number of cases per rule, from damages to different things.
 PER_RULE = 3
-#: Configs that break more rules than this say nothing about one of them.
+#: Configs that break more rules than this are useless for a single rule.
 MOST = 8
-#: How many configs get every damage, and how many damages to what the rules without a case read.
+#: The number of configs that get every damage, and that get damages to the tensors and parameters read by rules without a case.
 WHOLE, BASES = 4, 48
-#: How many damaged configs are damaged again, per rule: those that break few others with it (in so many rounds),
+#: The number of damaged configs that are damaged again, per rule: those that break few others with it (in so many rounds),
 #: and those that are still accepted.
 NEAR, ROUNDS, GOOD = 12, 3, 32
-#: Of an op with more tensors and parameters than this one config gets every damage, and less is tried.
+#: For an op with more tensors and parameters than this, one config gets every damage, and less is tried.
 LARGE = 24
-#: How much is tried besides for all rules of a backend together, and in a round for each rule that is left.  A
-#: config that was judged before costs SEEN, one that has to be judged FRESH, one of a large op SLOW.
+#: The budget for all rules of a backend together, and per round for each remaining rule.  A config that was judged
+#: before costs SEEN, one that has to be judged costs FRESH, one of a large op SLOW.
 MANY, TRIES, SEEN, FRESH, SLOW = 64_000, 16_000, 1, 4, 40
-#: What a damage changes, by the attribute of a tensor that a rule reads.
+#: The kind of damage that changes each tensor attribute that a rule reads.
 KINDS = {"encoding": "attribute", "static": "attribute", "sparse": "attribute", "type": "attribute",
          "values": "attribute", "symmetric": "attribute", "axis": "attribute", "dtype": "dtype", "shape": "shape",
          "rank": "shape"}  # fmt: skip
@@ -55,7 +55,7 @@ class Broken:
 
 @dataclass(frozen=True)
 class Base:
-    """A config that is accepted, where it came from, and what makes it different from others."""
+    """An accepted config, its origin, and the traits that distinguish it from others."""
 
     name: str
     config: OpConfig
@@ -65,13 +65,13 @@ class Base:
 
 @dataclass
 class Budget:
-    """How much may still be tried."""
+    """The remaining budget of attempts."""
 
     left: int
 
 
 class Search:
-    """The search for one op; the order of the calls and of what they are given decides the result."""
+    """The search for one op; the order of the calls and of their arguments decides the result."""
 
     def __init__(
         self,
@@ -92,11 +92,11 @@ class Search:
         self.goals: list[str] = []
 
     def op_rules(self, bases: Sequence[Base]) -> None:
-        """The rules of the op definition, from configs that are judged without a backend."""
+        """Searches for the rules of the op definition, with configs judged without a backend."""
         self._run(self._op_rules(), "", bases)
 
     def backend_rules(self, backend: str, bases: Sequence[Base]) -> None:
-        """The rules and type rows of one backend."""
+        """Searches for the rules and type rows of one backend."""
         full = [f"{self.compiled.name}.{i}" for i in self.compiled.rule_ids()]
         own = {f"{self.compiled.name}.{r.id}" for r in self.compiled.backend_rules[backend]}
         own.add(f"{self.compiled.name}.TYPES_{backend}")
@@ -127,7 +127,7 @@ class Search:
                 self._again(goal, backend, reads, list(good.values()))
 
     def _again(self, goal: str, backend: str, reads: Mapping[str, frozenset[str]], good: list[Base]) -> None:
-        """Damages what breaks ``goal`` with others, to mend those; and what is accepted, to break it."""
+        """Damages configs that break ``goal`` with others, to mend the others; and accepted ones, to break it."""
         tried: set[str] = set()
         for i in range(ROUNDS + 1):
             budget = Budget(TRIES)
@@ -151,7 +151,7 @@ class Search:
         return [n for r in own if f"{c.name}.{r.id}" == goal for n in (r.require, r.when) if n is not None]
 
     def _reads(self, goal: str, backend: str) -> frozenset[str]:
-        """The tensors and parameters that a rule reads, and "SoC"; all, and unknown ones, without an expression."""
+        """The tensors and parameters that a rule reads, and "SoC"; for a rule without an expression, all and unknown ones."""
         c = self.compiled
         nodes = self._rule_nodes(goal, backend)
         if not nodes:
@@ -167,7 +167,7 @@ class Search:
         return frozenset(names | ({"SoC"} if names & {"arch", "soc_model"} else set()) | COMMON)
 
     def _relevant(self, goal: str, backend: str, reads: frozenset[str], good: list[Base]) -> list[Base]:
-        """Accepted damages, those to what the rule reads first."""
+        """Accepted damages, starting with those that change what the rule reads."""
         attributes = {
             str(a.value) for n in self._rule_nodes(goal, backend) for a in walk(n) if a.kind == "attr"
         }
@@ -178,7 +178,7 @@ class Search:
     def _damaged(
         self, base: Base, backend: str, names: frozenset[str] | None, budget: Budget | None
     ) -> Iterator[Broken]:
-        """Damaged configs with the rules that they break; each is judged and kept once, whatever was damaged."""
+        """Yields damaged configs with the rules that they break; each is judged and kept once, whatever was damaged."""
         for damage in self.damages.of(base.config, base.soc, names):
             judged = self._judged.setdefault((backend, damage.soc), {})
             rules = judged.get(damage.config)
@@ -199,7 +199,7 @@ class Search:
     def _keep(self, broken: Broken) -> None:
         if len(broken.rules) == 1:
             if broken.rules[0] in self.unchecked.get(broken.backend, ()):
-                return  # accepted: not what breaks the rule
+                return  # accepted: it does not break the rule
             alone = self._alone.setdefault(broken.rules[0], [])
             if len(alone) < PER_RULE and all(_what(broken) != _what(b) for b in alone):
                 alone.append(broken)
@@ -211,7 +211,7 @@ class Search:
                     examples.append(broken)
 
     def _near(self, goal: str, backend: str) -> list[tuple[Base, frozenset[str]]]:
-        """Configs that break ``goal`` with few others, from different sets of rules, and those others."""
+        """Configs that break ``goal`` with few others, from different sets of rules, with those sets."""
         sets = sorted(self._together.get(goal, {}).items(), key=lambda e: (len(e[0]), sorted(e[0])))
         rounds = [(rules, [b for b in examples if b.backend == backend]) for rules, examples in sets[:16]]
         turns = [(b, rules) for i in range(4) for rules, r in rounds for b in r[i : i + 1]]
@@ -224,9 +224,9 @@ class Search:
         others: Sequence[Broken] = (),
         backend: str | None = None,
     ) -> Broken | None:
-        """An accepted config that is ``good``, one step from one that breaks ``goal``, or another rule, or ``others``.
+        """An accepted config that is ``good``, one step from one that breaks ``goal``, or another rule, or from ``others``.
 
-        ``backend``: the one whose rule ``goal`` is; configs for others are passed by.
+        ``backend``: the backend that ``goal`` belongs to; configs for others are skipped.
         """
         first = self._alone.get(goal) or [b for some in self._together.get(goal, {}).values() for b in some]
         whole = [r for r in self._alone if r != goal and not r.endswith(SIGNATURE)]
@@ -249,7 +249,7 @@ class Search:
         return None
 
     def warned(self, goal: str, backend: str, bases: Sequence[Base]) -> Broken | None:
-        """A config that breaks ``goal``, which the backend does not check: alone, else with others like it."""
+        """A config that breaks ``goal``, which the backend does not check: alone, or else with other unchecked rules."""
         names, second = self._reads(goal, backend), None
         for base in _diverse_first(bases)[:BASES]:
             for damage in self.damages.of(base.config, base.soc, names):
@@ -266,7 +266,7 @@ class Search:
     # -- results
 
     def found(self) -> Iterator[tuple[str, Broken]]:
-        """(rule, config): the cases that break a rule alone, else the one that breaks it with the fewest others."""
+        """Yields (rule, config): the cases that break a rule alone, or else the one that breaks it with the fewest others."""
         for goal in self.goals:
             if goal in self._alone:
                 yield from ((goal, b) for b in self._alone[goal])
@@ -277,7 +277,7 @@ class Search:
         return min(self._together[goal].items(), key=lambda e: (len(e[0]), sorted(e[0])))
 
     def implications(self) -> Iterator[tuple[str, str, str]]:
-        """(rule, rule that is broken with it, why) for each rule that was broken, but never alone."""
+        """Yields (rule, rule broken with it, why) for each rule that was broken, but never alone."""
         for goal in self.goals:
             if goal in self._alone or goal not in self._together:
                 continue
@@ -293,17 +293,17 @@ class Search:
                 yield goal, rule, f"{why} that was tried; e.g. {self._smallest(goal)[1][0].note}"
 
     def unbroken(self) -> tuple[str, ...]:
-        """Rules that no config broke."""
+        """The rules that no config broke."""
         return tuple(g for g in self.goals if g not in self._alone and g not in self._together)
 
 
 def _what(broken: Broken) -> str:
-    """The thing that was damaged last; e.g. axes of "axes = [3]"."""
+    """The target of the last damage; e.g. axes of "axes = [3]"."""
     return damaged(broken.note.rpartition("; ")[2])
 
 
 def _diverse_first(bases: Iterable[Base]) -> list[Base]:
-    """The bases in their order, but those first that have a trait that none before them had."""
+    """The bases in order, but bases with a new trait come first."""
     seen: set[str] = set()
     fresh: list[Base] = []
     rest: list[Base] = []

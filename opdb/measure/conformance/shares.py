@@ -1,4 +1,4 @@
-"""A run divided over processes: each derives the cases of some ops, then asks executors of its own about some cases."""
+"""Divides a run over processes: each derives the cases of some ops, then asks its own executors about some cases."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PACKAGES = ("numpy", "onnx", "torch")
 
 @dataclass(frozen=True)
 class Question:
-    """What all shares of a run have in common: a Work of opdb.core.pool."""
+    """The settings that all shares of a run have in common: a Work of opdb.core.pool."""
 
     catalog: Catalog
     executors: tuple[str, ...]
@@ -84,7 +84,7 @@ class Answerer:
         self._lanes: dict[tuple[str, str], Lane] = {}
 
     def answer(self, job: Derive | Ask) -> CaseSet | list[ResultRecord]:
-        """Raises OpdbError when an executor cannot be had."""
+        """Answers a share.  Raises OpdbError if an executor is unavailable."""
         if isinstance(job, Derive):
             return cases(self._question.catalog, job.op, self._question.socs)
         lane = self._lane(job.executor, job.soc)
@@ -108,7 +108,7 @@ def derived(pool: Pool, ops: Sequence[str]) -> list[CaseSet]:
 
 
 def answers(pool: Pool, lanes: Sequence[Lane]) -> Iterator[tuple[Lane, ResultRecord]]:
-    """The results of all lanes, as they come."""
+    """Yields the results of all lanes as they arrive."""
     for job, records in pool.answers(_shares(lanes)):
         for record in _good(records):
             yield lanes[job.lane], record

@@ -1,8 +1,8 @@
-"""Whether a kernel computes in tiles what it computes whole, for tiles of the sizes that its spec allows.
+"""Checks that a kernel computes the same in tiles as at once, for tiles of the sizes that its spec allows.
 
-A tile gets copies of what the spec says it reads, each with memory beside it that nobody may touch: a kernel that reads
-or writes outside of its tile ends the process, which is a child.  Each tile runs twice, with the forbidden memory behind
-its tensors and with it in front of them.
+A tile gets copies of the parts that it reads by the spec, each beside protected memory: a kernel that reads
+or writes outside of its tile ends the process, which is a child.  Each tile runs twice, with the protected memory after
+its tensors and before them.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from opdb.spec.catalog import Catalog
 from opdb.spec.definitions import CompiledOp
 from opdb.spec.tiling import Cut, Tiling
 
-#: How many sizes of a tile are tried along an axis, about: all where there are no more, else the smallest, the largest, some between.
+#: The approximate number of tile sizes tried along an axis: all if there are no more, else the smallest, the largest, some between.
 SIZES = 6
-#: How many combinations of these sizes are tried for one op config.
+#: The number of combinations of these sizes tried per op config.
 GRIDS = 200
 
 Array = np.ndarray[Any, Any]
@@ -51,7 +51,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Found:
-    """What became of the tiles of one sample: how many ran, and the first fault; "" where there is none."""
+    """The result for the tiles of one sample: the number that ran, and the first fault; "" if there is none."""
 
     op: str
     sample: int
@@ -61,7 +61,7 @@ class Found:
 
 
 def check(catalog: Catalog, name: str) -> Iterator[Found]:
-    """One answer for each sample and data type of the kernel.  Raises OpdbError for an op without a tiling."""
+    """Yields one result per sample and data type of the kernel.  Raises OpdbError for an op without a tiling."""
     compiled = catalog.compiled(name)
     kernel = compiled.definition.kernel
     if kernel is None or kernel.tiling is None:
@@ -90,7 +90,7 @@ def _in_child(compiled: CompiledOp, tiling: Tiling, sample: int, dtype: str) -> 
 
 
 def _checked(told: Connection, compiled: CompiledOp, tiling: Tiling, sample: int, dtype: str) -> None:
-    """Tells the number of tiles, the tile that is about to run, and None; in the end the fault, or ""."""
+    """Sends the number of tiles, the tile that is about to run, and None; at the end the fault, or ""."""
     faulthandler.disable()  # a crash is one of the expected answers
     count = 0
     try:
@@ -112,7 +112,7 @@ def _checked(told: Connection, compiled: CompiledOp, tiling: Tiling, sample: int
 
 
 def _tiles(tiling: Tiling, shape: Sequence[int]) -> Iterator[Tile]:
-    """The tiles of each grid that the tiling allows."""
+    """Yields the tiles of each grid that the tiling allows."""
     sizes = [_sizes(cut, whole) for cut, whole in zip(tiling.cuts(len(shape)), shape, strict=True)]
     for number, size in enumerate(product(*sizes)):
         if number >= GRIDS:
@@ -133,7 +133,7 @@ def _sizes(cut: Cut, whole: int) -> list[int]:
 def _fault(
     tiling: Tiling, slots: list[str], config: OpConfig, arrays: Sequence[Any], whole: Array, tile: Tile
 ) -> str:
-    """What is wrong with a tile; "" if it equals that part of the whole result."""
+    """The fault of a tile; "" if it equals that part of the whole result."""
     inputs: list[TensorConfig] = []
     pieces: list[Array | None] = []
     for slot, tensor, array in zip(slots, config.inputs, arrays, strict=False):
@@ -164,7 +164,7 @@ def _fault(
 
 
 def _read(tiling: Tiling, slot: str, shape: Sequence[int], tile: Tile) -> list[tuple[int, int]]:
-    """What a tile reads of an input: the first place along each axis, and the one behind the last."""
+    """The range of an input that a tile reads: the first position along each axis, and the one after the last."""
     out: list[tuple[int, int]] = []
     for i, (part, size) in enumerate(zip(tiling.parts(slot, len(shape)), shape, strict=True)):
         axis = (part.of or i - len(shape)) + len(tile.size)
@@ -177,7 +177,7 @@ def _read(tiling: Tiling, slot: str, shape: Sequence[int], tile: Tile) -> list[t
 
 
 class Guarded:
-    """An array in pages of its own, between two that nobody may read or write."""
+    """An array in pages of its own, between two protected pages."""
 
     def __init__(self, shape: Sequence[int], dtype: np.dtype[Any], behind: bool) -> None:
         size, page = prod(shape) * dtype.itemsize, mmap.PAGESIZE

@@ -1,4 +1,4 @@
-"""How far a result may be from PyTorch's: the one place where numbers are called equal.
+"""Decides how far a result may be from PyTorch's: the only place where numbers are called equal.
 
 float32: the spec's ULP expression, or its absolute floor.  float16 (also HTP's float16 for float32 graphs):
 see HALF.  Quantized: STEPS.  Whole numbers and truth values: equal.
@@ -21,16 +21,16 @@ from opdb.runtime.binding import Context
 from opdb.spec.catalog import Catalog
 
 Array = np.ndarray[Any, Any]
-#: For an op whose spec states no tolerance: a few roundings of float32.
+#: The tolerance of an op whose spec states none: a few roundings of float32.
 DEFAULT_ULP, DEFAULT_ABS = 16, 1e-6
 #: float16: eight units in the last place of the result, or one of the largest result in the tensor, for sums
 #: whose terms cancel.  HTP rounds inputs, tables of functions, intermediate and final results to 11 bits each;
 #: 584 runs of 2.47 for SM8650 came to 6 and 2.1 of these (hard swish, softmax).
 HALF_ULP, HALF_OF_LARGEST = 8, 2.0**-9
-#: Where data is only moved: HTP's way from float32 through float16 and back adds a unit of float32.
+#: For ops that only move data: HTP's way from float32 through float16 and back adds a unit of float32.
 HALF_EXACT = 2.0**-22
-#: Quantized: one step for the rounding of the result, one for an integer multiplier in place of the scales;
-#: 16 bits also 2**-12 of the range, which is what HTP's products of 16 bits keep (17.6 steps were seen).
+#: Quantized: one step for the rounding of the result, one for an integer multiplier instead of the scales;
+#: 16 bits also 2**-12 of the range, which is the precision of HTP's products of 16 bits (17.6 steps were seen).
 STEPS, STEPS_OF_RANGE = 2.0, 2.0**-12
 
 
@@ -41,8 +41,8 @@ class Comparison:
     matches: bool
     error_max: float = 0.0
     ulp: float = 0.0
-    magnitude: float = 0.0  # of PyTorch's number where ``ulp`` is largest, in real units
-    detail: str = ""  # the worst element, where they differ
+    magnitude: float = 0.0  # of PyTorch's number at the largest ``ulp``, in real units
+    detail: str = ""  # the worst element, if they differ
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def _reader(catalog: Catalog, op: str) -> Reader:
 
 
 def bounds(catalog: Catalog, config: OpConfig) -> Mapping[str, Bounds]:
-    """What the spec allows, by data type."""
+    """The spec's tolerances, by data type."""
     ulp = _reader(catalog, config.op)(config, Context())
     stated = catalog.ops[config.op].tolerance
     return {t: Bounds(float(u), stated[t].abs) for t, u in ulp.items() if u is not None}
@@ -128,7 +128,7 @@ def _compare(
 
 
 def _difference(have: Array, want: Array) -> Array:
-    """Absolute; zero where both are the same infinity or both NaN."""
+    """The absolute difference; zero if both are the same infinity or both NaN."""
     with np.errstate(invalid="ignore"):
         same = (have == want) | (np.isnan(have) & np.isnan(want))
         return np.where(same, 0.0, np.abs(have - want))

@@ -1,7 +1,7 @@
-"""A torch operator's mapping in numbers: calls of the operator, lowered, run by a library, and PyTorch judges.
+"""Tests a torch operator's mapping numerically: calls of the operator are lowered, run by a library, and compared with PyTorch.
 
 Tensors have the shapes of the op's samples; values are the schema's defaults, the samples' parameters and a few
-usual ones.  A call that PyTorch refuses is none.  Each value of each argument is in some call that was chosen.
+usual ones.  Calls that PyTorch refuses are skipped.  Each value of each argument is preferably in some chosen call.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
     from opdb.execute.libraries.client import VendorWorker
 
-#: How many calls of a target are run, and how many combinations of values are looked at for them.
+#: The maximum number of calls run per target, and of combinations of values considered for them.
 RUN, LOOKED_AT = 12, 2000
-#: How far a float may be from PyTorch's: relative and absolute.
+#: The tolerance of floats compared with PyTorch: relative and absolute.
 BOUND = 1e-5
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call.  ``outcome``: same, differs, refused (no form takes it), crashed or hung; ``text`` says why."""
+    """One call.  ``outcome``: same, differs, refused (no form accepts it), crashed or hung; ``text`` says why."""
 
     target: str
     arguments: str  # e.g. self=f32[2, 3], dim=0
@@ -50,7 +50,7 @@ class Call:
 
 
 class Calls:
-    """Calls of the targets that an op maps, on QNN's CPU backend; an op package is built for its ops."""
+    """Calls of the targets that an op maps, on QNN's CPU backend; builds an op package for ops that need one."""
 
     def __init__(self, catalog: Catalog) -> None:
         _torch()
@@ -68,7 +68,7 @@ class Calls:
             self._folder.cleanup()
 
     def run(self, op: str, target: str) -> Iterator[Call]:
-        """The calls of one target.  Raises OpdbError: the op does not map it, or PyTorch has no such operator."""
+        """Yields the calls of one target.  Raises OpdbError if the op does not map it, or PyTorch has no operator of that name."""
         compiled = self.catalog.compiled(op)
         mappings = self.catalog.mappings(op)
         if target not in mappings:
@@ -151,12 +151,12 @@ def load_library(name: str) -> None:
         found = importlib.util.spec_from_file_location(Path(name).stem, name)
         assert found is not None and found.loader is not None  # by the suffix
         found.loader.exec_module(importlib.util.module_from_spec(found))
-    except Exception as error:  # somebody else's code raises anything
+    except Exception as error:  # other people's code may raise anything
         raise OpdbError(f"--torch-library {name}: {type(error).__name__}: {error}") from error
 
 
 def operator(target: str) -> Any:
-    """The torch operator.  Raises OpdbError where PyTorch knows none."""
+    """The torch operator.  Raises OpdbError if PyTorch does not know it."""
     parts = target.split(".")
     if len(parts) != 3:
         raise OpdbError(f"'{target}' is not a torch operator; e.g. aten.relu.default, mylib.my_relu.default")
@@ -174,7 +174,7 @@ def _is_tensors(value: Any) -> bool:
 
 
 def _module(called: Any, arguments: dict[str, Any], produced: set[int] | None) -> Any:
-    """A module of the tensors among ``arguments`` that returns the results with these numbers; None: all."""
+    """A module that takes the tensors among ``arguments`` and returns the results with these numbers; None: all."""
 
     class OneCall(_torch().nn.Module):  # type: ignore[misc]
         def forward(self, *tensors: Any) -> Any:
@@ -192,7 +192,7 @@ def _module(called: Any, arguments: dict[str, Any], produced: set[int] | None) -
 
 
 def _held(tensor: Any) -> Any:
-    """QNN has no 64-bit indices."""
+    """Converts 64-bit indices to 32 bits, as QNN has no 64-bit indices."""
     torch = _torch()
     return tensor.to(torch.int32) if tensor.dtype == torch.int64 else tensor
 
@@ -229,9 +229,9 @@ def _shown(arguments: dict[str, Any]) -> str:
 def sample_calls(
     mapping: CompiledMapping, schema: AtenSchema, dtype: torch.dtype | None = None
 ) -> list[dict[str, Any]]:
-    """Up to RUN calls of the target by argument name, which PyTorch takes: shapes of the op's samples, random values.
+    """Up to RUN calls that PyTorch accepts, by argument name, with the shapes of the op's samples and random values.
 
-    ``dtype``: of tensors whose slot takes more than indices and truth values; default float32.
+    ``dtype``: for tensors whose slot takes more than indices and truth values; default float32.
     """
     free = _torch().float32 if dtype is None else dtype
     return _chosen(_candidates(mapping.op, mapping, schema, free), operator(mapping.target))
@@ -240,7 +240,7 @@ def sample_calls(
 def _candidates(
     op: CompiledOp, mapping: CompiledMapping, schema: AtenSchema, dtype: torch.dtype
 ) -> list[dict[str, list[Any]]]:
-    """For each sample the values that each argument may have."""
+    """The values, for each sample, that each argument may have."""
     torch = _torch()
     torch.manual_seed(0)
     words = [n.value for n in _nodes(mapping) if n.kind == "const" and n.type == STR]
@@ -263,7 +263,7 @@ def _nodes(mapping: CompiledMapping) -> Iterator[Node]:
 
 
 def _shapes(op: CompiledOp, mapping: CompiledMapping, sample: Any) -> dict[str, tuple[str, Any]]:
-    """Argument -> the slot that reads it alone, and the slot's shape (of a variadic slot: the shapes)."""
+    """Argument -> the slot that only it feeds, and the slot's shape (for a variadic slot: the shapes)."""
     alone = {names[0]: slot for slot, n in mapping.inputs.items() if len(names := free_names(n)) == 1}
     return {name: (slot, sample[slot]) for name, slot in alone.items() if sample.get(slot) is not None}
 
@@ -291,7 +291,7 @@ def _tensor(
     shapes: dict[str, tuple[str, Any]],
     dtype: torch.dtype,
 ) -> Any:
-    """Indices where the slot holds places or takes 32-bit integers only; they stay inside of every dimension."""
+    """Indices if the slot holds positions or takes 32-bit integers only; they are valid for every dimension."""
     torch = _torch()
     kinds = op.definition.slots[slot].dtype
     if slot in PLACES or (kinds and set(kinds) <= {"i32", "u32"}):
@@ -351,7 +351,7 @@ def _distinct(values: Iterable[Any]) -> list[Any]:
 
 
 def _chosen(samples: list[dict[str, list[Any]]], called: Any) -> list[dict[str, Any]]:
-    """Calls that PyTorch takes; those that show a value which no earlier one shows come first."""
+    """Calls that PyTorch accepts; those with a value that no earlier one has come first."""
     shown: set[tuple[str, str]] = set()
     fresh: list[dict[str, Any]] = []
     more: list[dict[str, Any]] = []
@@ -366,9 +366,9 @@ def _chosen(samples: list[dict[str, list[Any]]], called: Any) -> list[dict[str, 
 
 
 def works(called: Any, arguments: dict[str, Any]) -> bool:
-    """Whether PyTorch takes the call."""
+    """True if PyTorch accepts the call."""
     try:
         called(**arguments)
-    except Exception:  # PyTorch raises anything for arguments that it does not take
+    except Exception:  # PyTorch may raise anything for arguments that it does not accept
         return False
     return True

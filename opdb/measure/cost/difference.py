@@ -1,4 +1,4 @@
-"""Two estimates side by side: what one rewrite, one option or one version changes inside a whole graph."""
+"""Compares two estimates: the effect of one rewrite, one option or one version inside a whole graph."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from opdb.measure.cost.figures import Estimate, Group
 
-#: Relative differences below it may come from another order of the same work alone (docs/guides/cost.md).
+#: Smaller relative differences may come from another order of the same work (docs/guides/cost.md).
 NOISE = 0.02
 
 
 @dataclass(frozen=True)
 class Changed:
-    """The groups with the same kinds of ops, and what they account for in each of two graphs; in microseconds."""
+    """The groups with the same kinds of ops, and their time in each of two graphs; in microseconds."""
 
     ops: str
     before: float
@@ -27,7 +27,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class Difference:
-    """What ``after`` costs more than ``before``; less where a figure is negative."""
+    """The additional cost of ``after`` over ``before``; negative figures are savings."""
 
     before: Estimate
     after: Estimate
@@ -42,17 +42,17 @@ class Difference:
 
     @property
     def ratio(self) -> float:
-        """Cycles of ``after`` by those of ``before``."""
+        """The cycles of ``after`` divided by those of ``before``."""
         return self.after.cycles / self.before.cycles
 
     @property
     def noise(self) -> bool:
-        """Whether the difference is one that scheduling alone can make."""
+        """True if scheduling alone can explain the difference."""
         return abs(self.ratio - 1) < NOISE
 
     @property
     def same_simulator(self) -> bool:
-        """Whether both are of one library and one simulated chip: else figures differ for that alone."""
+        """True if both come from one library and one simulated chip; otherwise that alone makes figures differ."""
         a, b = self.before, self.after
         return (a.build_id, a.chip) == (b.build_id, b.chip)
 
@@ -64,7 +64,7 @@ class Difference:
 
 
 def compare(before: Estimate, after: Estimate) -> Difference:
-    """Two estimates of graphs that do the same, as a difference; for a rewrite, of the whole graph with it and without."""
+    """The difference of two estimates of graphs that do the same; e.g. a whole graph with a rewrite and without it."""
     return Difference(before, after)
 
 
@@ -76,7 +76,7 @@ def _summed(groups: Iterable[Group]) -> defaultdict[str, float]:
 
 
 def kinds(group: Group) -> str:
-    """The kinds of a group's ops in their order, e.g. "Conv2d + Relu"; the name of a group without nodes."""
+    """The kinds of a group's ops in order, e.g. "Conv2d + Relu"; the name of a group without nodes."""
     counted: list[tuple[str, int]] = []
     for op in group.ops:
         if counted and counted[-1][0] == op:

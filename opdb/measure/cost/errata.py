@@ -1,4 +1,4 @@
-"""What avoiding each erratum costs in a whole graph: the graph with it, against the graph in which it alone is ignored."""
+"""The cost of avoiding each erratum in a whole graph, compared with the graph in which it alone is ignored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from opdb.measure.cost.figures import Estimate
 class ErratumPrice:
     """``us``: how much longer the graph takes because its nodes avoid the erratum, with all others avoided.
 
-    None where there is no graph without it, for the reason ``why``: e.g. what the erratum says that the library does not finalize.
+    None if there is no graph without it, for the reason ``why``: e.g. the erratum is that the library does not finalize it.
     ``share``: of the graph's time.
     """
 
@@ -36,7 +36,7 @@ def prices(
     on: Callable[[Target], QnnGraph],
     simulate: Callable[[QnnGraph], Estimate],
 ) -> tuple[ErratumPrice, ...]:
-    """The price of each erratum of ``met`` that is avoided, the dearest first; one finalization each.
+    """The price of each avoided erratum of ``met``, the most expensive first; one finalization each.
 
     ``own``: the estimate of the graph for ``target``.  ``on``: makes the graph for another target.
     """

@@ -1,4 +1,4 @@
-"""What the simulation says of one graph."""
+"""The simulation's figures for one graph."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opdb.execute.libraries.results import SimulateResult
 
 
 class NotEstimated(OpdbError):
-    """The library refused the graph, crashed or hung; ``outcome`` says where and how."""
+    """Raised if the library refused the graph, crashed or hung; ``outcome`` says where and how."""
 
     def __init__(self, graph: str, outcome: SimulateResult) -> None:
         self.outcome = outcome
@@ -22,10 +22,10 @@ class NotEstimated(OpdbError):
 
 @dataclass(frozen=True)
 class SimulatedChip:
-    """The chip in the simulator's own words: its name, and that of the chip that the model of it is based on.
+    """The chip as the simulator describes it: its name, and that of the chip that its model is based on.
 
-    ``mhz`` is the clock that cycles count; ``hvx_threads`` and ``vtcm_bytes`` what the graph was simulated with.  ``words`` has
-    all that it says, e.g. sim_ddr_freq.
+    ``mhz`` is the clock of the cycles; ``hvx_threads`` and ``vtcm_bytes`` are the values used in the simulation.  ``words`` has
+    the complete description, e.g. sim_ddr_freq.
     """
 
     name: str
@@ -37,7 +37,7 @@ class SimulatedChip:
 
     @classmethod
     def of(cls, words: Mapping[str, Any]) -> SimulatedChip:
-        """The chip by the simulator's words.  Raises KeyError where the clock is not among them."""
+        """Makes the chip from the simulator's description.  Raises KeyError if the clock is missing."""
         return cls(
             name=str(words.get("soc_type", "")),
             base=str(words.get("sim_base_soc", "")),
@@ -50,18 +50,18 @@ class SimulatedChip:
 
 @dataclass(frozen=True)
 class Group:
-    """Nodes that the library runs as one, or what belongs to no node.
+    """Nodes that the library runs as one, or work that belongs to no node.
 
-    ``node`` is the node under whose name the trace has the work, ``nodes`` those that are in it, in the order of the graph: a node that
+    ``node`` is the name under which the trace has the work, ``nodes`` are those in it, in graph order: a node that
     the trace does not name was fused with the next one that reads it, or disappeared.  Work that belongs to no node has
     empty ``nodes``, and ``node`` is one of opdb.measure.cost.groups.REST.  ``ops`` are the kinds of the nodes, ``origins``
-    where they came from (e.g. torch nodes).
+    their sources (e.g. torch nodes).
 
-    ``us`` is the part of the simulated time that the group accounts for; the groups of a graph add up to the whole.  In
-    ``dma_wait_us`` of it nothing computes, and the group's data is on its way.  ``share`` is of the whole, from 0 to 1.
-    ``missing``: the library has no cost of some op in it, which counts as nothing.
+    ``us`` is the group's part of the simulated time; the groups of a graph add up to the whole.  During
+    ``dma_wait_us`` of it nothing computes, and the group's data is being moved.  ``share`` is the part of the whole, from 0 to 1.
+    ``missing``: the library has no cost for some op in it, which counts as nothing.
 
-    It is no price of a single node: without the node, the time may drop by more, by less, or not at all.
+    This is not the price of a single node: without the node, the time may drop by more, by less, or not at all.
     """
 
     node: str
@@ -79,13 +79,13 @@ class Estimate:
     """Qualcomm's simulation of one graph on one chip, at finalization; not a measurement.
 
     ``us`` and its bounds are microseconds of one execution, without the call's overhead (on devices of this family about
-    150 to 250 us): cycles by the clock of the trace, which is what QNN 2.50 and 2.51 report in whole microseconds and older versions do
-    not.  The bounds are the library's and no confidence interval.
+    150 to 250 us): cycles divided by the clock in the trace, which QNN 2.50 and 2.51 also report in whole microseconds, older versions
+    do not.  The bounds are the library's and not a confidence interval.
 
     ``read_bytes`` and ``written_bytes``: inputs, weights and outputs from and to main memory; ``spilled_bytes`` and ``filled_bytes``:
-    intermediate results that did not fit into the chip's own memory (VTCM), out and back in.  ``missing`` are nodes with ops that the
-    library has no cost of: the true time is higher.  ``busy``: share of the time in which an engine works (HMX, HVX, DMA), HVX and DMA as
-    the mean of their threads.  ``groups``, ``busy`` and ``trace`` (Chrome's format) are there if a trace was asked for.
+    intermediate results that did not fit into the chip's own memory (VTCM), out and back in.  ``missing``: nodes with ops for which the
+    library has no cost; the true time is higher.  ``busy``: share of the time in which an engine works (HMX, HVX, DMA); HVX and DMA are
+    the mean of their threads.  ``groups``, ``busy`` and ``trace`` (Chrome's format) are set if a trace was requested.
     """
 
     graph: str
@@ -113,10 +113,10 @@ class Estimate:
 
     @property
     def at_least(self) -> bool:
-        """Whether ops are missing from the figures."""
+        """True if the figures lack some ops, so that they are lower bounds."""
         return self.missing_ops > 0
 
     @property
     def sdk(self) -> str:
-        """The version of QNN; e.g. 2.51."""
+        """The version of QNN, e.g. 2.51."""
         return ".".join(self.build_id.removeprefix("v").split(".")[:2])

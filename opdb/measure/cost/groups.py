@@ -11,7 +11,7 @@ from opdb.measure.cost.figures import Group, SimulatedChip
 from opdb.measure.cost.trace import SCALAR, Slice
 
 INPUTS, OUTPUTS, OWN, IDLE = "(graph inputs)", "(graph outputs)", "(ops of the library)", "(nothing runs)"
-#: Names of the groups that have no node.
+#: Names of the groups without nodes.
 REST = (INPUTS, OUTPUTS, OWN, IDLE)
 
 
@@ -21,7 +21,7 @@ def _zero() -> defaultdict[str, float]:
 
 @dataclass
 class Shares:
-    """Cycles by node, or by one of REST: ``compute`` while something computes, ``dma`` while data alone moves; together ``end``."""
+    """Cycles by node, or by one of REST: ``compute`` while something computes, ``dma`` while only data moves; they add up to ``end``."""
 
     compute: defaultdict[str, float] = field(default_factory=_zero)
     dma: defaultdict[str, float] = field(default_factory=_zero)
@@ -29,7 +29,7 @@ class Shares:
 
 
 def shares(slices: Iterable[Slice], names: Mapping[int, str]) -> Shares:
-    """Divides the timeline: an interval goes in equal parts to the threads that compute in it; to those that move data if none does."""
+    """Divides the timeline: each interval is split evenly among the threads that compute in it, or, if none does, those that move data."""
     points: list[tuple[float, int, str, bool]] = []
     for s in slices:
         if s.duration > 0:
@@ -61,12 +61,12 @@ def _divide(found: Shares, cycles: float, computing: Counter[str], moving: Count
 
 
 def _nobody(op: str) -> str:
-    """The name for what the library added by itself."""
+    """The group for work that the library added itself."""
     return INPUTS if "*Input" in op else OUTPUTS if "*Output" in op else OWN
 
 
 def engines(slices: Iterable[Slice], end: float, chip: SimulatedChip) -> dict[str, float]:
-    """The share of the time in which each engine works; of HVX as the mean of all its threads, of DMA of those that are used."""
+    """The share of the time in which each engine works: for HVX the mean of all its threads, for DMA of the threads used."""
     threads: dict[str, set[int]] = defaultdict(set)
     busy = _zero()
     for s in slices:
@@ -78,7 +78,7 @@ def engines(slices: Iterable[Slice], end: float, chip: SimulatedChip) -> dict[st
 
 
 def groups(graph: QnnGraph, found: Shares, chip: SimulatedChip, missing: Iterable[str]) -> tuple[Group, ...]:
-    """The groups of a graph in its order, then what has no node; together they are the whole time."""
+    """The groups of a graph in its order, then those without nodes; they add up to the whole time."""
     uncosted = set(missing)
     members = _members(graph, {*found.compute, *found.dma})
     rest = [name for name in REST if name in found.compute or name in found.dma]
@@ -103,9 +103,9 @@ def groups(graph: QnnGraph, found: Shares, chip: SimulatedChip, missing: Iterabl
 
 
 def _members(graph: QnnGraph, priced: set[str]) -> dict[str, list[GraphOp]]:
-    """By the node under whose name the trace has their work, the nodes: itself, and those that are not named.
+    """Maps each node named in the trace to itself plus the unnamed nodes whose work it carries.
 
-    These belong to the nearest named node that reads them, else to the nearest that they read; without any, to themselves.
+    An unnamed node belongs to the nearest named node that reads it, else to the nearest that it reads; without any, to itself.
     """
     after: dict[str, list[str]] = defaultdict(list)
     before: dict[str, list[str]] = defaultdict(list)
@@ -127,9 +127,9 @@ def _members(graph: QnnGraph, priced: set[str]) -> dict[str, list[GraphOp]]:
 
 
 def _nearest(name: str, priced: set[str], steps: Mapping[str, Sequence[str]]) -> str | None:
-    """The nearest of ``priced`` from a node on, breadth first; the node itself if it is one."""
+    """The nearest of ``priced`` from a node on, breadth first; the node itself if it is in ``priced``."""
     queue, seen = [name], {name}
-    for each in queue:  # grows while it is gone through
+    for each in queue:  # grows during the loop
         if each in priced:
             return each
         new = [n for n in steps.get(each, ()) if n not in seen]

@@ -1,4 +1,4 @@
-"""What a model costs on a chip, by Qualcomm's simulation: ``opdb.cost``."""
+"""Estimates a model's cost on a chip, by Qualcomm's simulation: ``opdb.cost``."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def cost(
     trace: bool = False,
     timeout: float = 600.0,
 ) -> Estimate:
-    """The simulated latency and memory traffic of a model on a chip of HTP; `opdb cost`.
+    """Estimates the latency and memory traffic of a model on an HTP chip by simulation; `opdb cost`.
 
-    ``model``: as in ``opdb.compile``.  ``trace``: also what each node costs.  ``timeout``: seconds for the library.
+    ``model``: as in ``opdb.compile``.  ``trace``: also the cost of each node.  ``timeout``: seconds for the library.
 
-    Raises OpdbError where a node has no QNN op on ``target``, for a chip that the library does not simulate, and where it
+    Raises OpdbError if a node has no QNN op on ``target``, for a chip that the library does not simulate, and if it
     refuses the graph.
 
     >>> import opdb, torch

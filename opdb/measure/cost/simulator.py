@@ -22,7 +22,7 @@ from opdb.runtime.qnn import SIMULATING
 from opdb.runtime.qnn.graph import GraphOptions
 from opdb.runtime.qnn.libraries import Libraries, find
 
-#: The library that the figures of docs/guides/cost.md are of; versions differ by up to 36 %.
+#: The library behind the figures of docs/guides/cost.md; versions differ by up to 36 %.
 QNN = "2.51"
 #: A simulation that fails gives bounds near 2**64 (seen with O1).
 OVERFLOW = 2**62
@@ -31,8 +31,8 @@ OVERFLOW = 2**62
 class Simulator:
     """One library and one chip for any number of graphs; a context manager, whose child process starts with the first graph.
 
-    ``libraries``: a version of QNN that is on this machine, e.g. "2.51", or a folder; see opdb.runtime.qnn.libraries.find.
-    ``timeout``: seconds for a graph.  Raises OpdbError for an unknown chip and for libraries that are not here.
+    ``libraries``: a version of QNN on this machine, e.g. "2.51", or a folder; see opdb.runtime.qnn.libraries.find.
+    ``timeout``: seconds for a graph.  Raises OpdbError for an unknown chip and for libraries that are not on this machine.
     """
 
     def __init__(self, soc: str, *, libraries: Libraries | Path | str = QNN, timeout: float = 600.0) -> None:
@@ -44,7 +44,7 @@ class Simulator:
 
     @property
     def sdk(self) -> str:
-        """The version of QNN of the library, e.g. 2.51."""
+        """The library's version of QNN, e.g. 2.51."""
         return self._worker.info().sdk
 
     @property
@@ -53,7 +53,7 @@ class Simulator:
         return self._worker.info().build_id
 
     def check_chip(self) -> None:
-        """Raises OpdbError for a chip that the library does not simulate: asks with a graph of one op."""
+        """Raises OpdbError for a chip that the library does not simulate: tries a graph of one op."""
         x, y = (GraphTensor(n, "f32", (1, 8, 8, 32), t) for n, t in (("x", "APP_WRITE"), ("y", "APP_READ")))
         try:
             self.estimate(QnnGraph("chip", {"x": x, "y": y}, [GraphOp("relu", "Relu", ("x",), (), ("y",))]))
@@ -70,7 +70,7 @@ class Simulator:
         trace: bool = False,
         progress: Progress | None = None,
     ) -> Estimate:
-        """What ``graph`` costs; equal graphs give equal figures, cycle by cycle.
+        """Returns the cost of ``graph``; equal graphs give equal figures, cycle by cycle.
 
         ``options`` are those of compilation, by default fp16 for float32 tensors, else the library's choice.  ``trace``: with groups of
         nodes and a Chrome trace.  Raises NotEstimated if the library refuses the graph, crashes or hangs; OpdbError for
@@ -151,13 +151,13 @@ def estimate(
     timeout: float = 600.0,
     progress: Progress | None = None,
 ) -> Estimate:
-    """What one graph costs on a chip, by Qualcomm's simulation; see ``Simulator`` and its ``estimate``."""
+    """Estimates the cost of one graph on a chip by Qualcomm's simulation; see ``Simulator`` and its ``estimate``."""
     with Simulator(soc, libraries=libraries, timeout=timeout) as simulator:
         return simulator.estimate(graph, options, trace=trace, progress=progress)
 
 
 def _traced(found: Estimate, graph: QnnGraph, result: SimulateResult, folder: Path) -> Estimate:
-    """The estimate with what its trace says."""
+    """Adds the trace and its evaluation to the estimate."""
     document: dict[str, Any] = json.loads(trace.text_of(result.trace))
     names = trace.node_names(folder)
     slices = tuple(trace.slices(document))

@@ -1,7 +1,7 @@
-"""The library's trace of a simulated graph: the bytes of event 600, and the file that says which node an id is of.
+"""Reads the library's trace of a simulated graph: the bytes of event 600, and the file that maps ids to nodes.
 
-By experiment with QNN 2.47 to 2.51.  Event 600 is a header of 56 bytes, of which the sixth number (64 bits) is the size of what
-follows, a Chrome trace in JSON; the graph's name is behind it.  Times in the trace are cycles.  <graph>_schematic.bin is text, and
+Found by experiment with QNN 2.47 to 2.51.  Event 600 is a header of 56 bytes, whose sixth number (64 bits) is the size of the
+following Chrome trace in JSON; the graph's name comes after that.  Times in the trace are cycles.  <graph>_schematic.bin is text, and
 lists the names of nodes by the lower half of the ids in the trace.
 """
 
@@ -20,10 +20,10 @@ from opdb.core.errors import OpdbError
 from opdb.measure.cost.figures import SimulatedChip
 
 HEADER = struct.Struct("<7Q")
-SIZE = 5  # which number of the header is the size of the JSON
+SIZE = 5  # index of the header's number with the size of the JSON
 CONFIGURATION = '"Hextimate Configuration"'
 _NODE = re.compile(r"^(0x[0-9a-fA-F]+): (.*),$", re.MULTILINE)
-#: Engines by the library's flags of a slice; what has none of them is the scalar core's.
+#: Engines by the library's flags of a slice; a slice without any runs on the scalar core.
 ENGINES = {"uses_hmx": "HMX", "for_hvx": "HVX", "for_dma": "DMA"}
 SCALAR = "scalar"
 
@@ -41,7 +41,7 @@ class Slice:
 
 
 def text_of(data: bytes) -> str:
-    """The JSON of a trace.  Raises OpdbError for bytes that are laid out in another way."""
+    """The JSON of a trace.  Raises OpdbError for bytes in another layout."""
     if len(data) > HEADER.size:
         size = HEADER.unpack_from(data)[SIZE]
         text = data[HEADER.size : HEADER.size + size]
@@ -51,7 +51,7 @@ def text_of(data: bytes) -> str:
 
 
 def chip_of(text: str) -> SimulatedChip:
-    """The configuration that the simulator gives in a trace; cheaper than reading the whole."""
+    """Reads the simulator's configuration in a trace; cheaper than parsing all of it."""
     at = text.rfind(CONFIGURATION)
     if at < 0:
         raise OpdbError("the library's trace does not say which chip was simulated")
@@ -61,7 +61,7 @@ def chip_of(text: str) -> SimulatedChip:
 
 
 def node_names(folder: Path) -> dict[int, str]:
-    """The nodes by the id that slices have, from the schematic in ``folder``; {} if the library left none."""
+    """Maps the ids of slices to node names, from the schematic in ``folder``; {} if the library left none."""
     files = sorted(folder.glob("*_schematic.bin"))
     if not files:
         return {}
@@ -81,7 +81,7 @@ def _unquoted(name: str) -> str:
 
 
 def slices(trace: Mapping[str, Any]) -> Iterator[Slice]:
-    """What the threads of the chip do, in the library's order."""
+    """Yields the activities of the chip's threads, in the library's order."""
     for event in trace["traceEvents"]:
         if event["ph"] != "X":
             continue
@@ -94,7 +94,7 @@ def slices(trace: Mapping[str, Any]) -> Iterator[Slice]:
 def in_microseconds(
     trace: Mapping[str, Any], chip: SimulatedChip, nodes: Mapping[int, Mapping[str, str]], note: str
 ) -> dict[str, Any]:
-    """The trace for chrome://tracing and Perfetto, which take times as microseconds; ``nodes``: what to add to slices of each id."""
+    """The trace for chrome://tracing and Perfetto, with times in microseconds; ``nodes``: what to add to slices of each id."""
     made = []
     for event in trace["traceEvents"]:
         changed = dict(event)

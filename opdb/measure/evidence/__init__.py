@@ -1,4 +1,4 @@
-"""Evidence measured: ``measure`` asks a library, ``build`` all of them, ``check`` a share again ([evidence.md]).
+"""Measures evidence: ``measure`` asks one library, ``build`` asks all of them, ``check`` repeats a share ([evidence.md]).
 
-The file and its records are opdb.catalog.evidence.
+The file and its records are in opdb.catalog.evidence.
 """

@@ -1,6 +1,6 @@
-"""All libraries of this machine, asked about all ops: a file of evidence, made or brought up to date.
+"""Asks all libraries of this machine about all ops; creates or updates a file of evidence.
 
-What the file has already, of the same library, cases and data, is not asked again: an interrupted build goes on.
+Rows that the file already has for the same library, cases and data are not asked again: an interrupted build resumes.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from opdb.measure.evidence.chips import Place
 from opdb.measure.evidence.measure import LIMIT, Library, Measurer, execution_of
 from opdb.spec.catalog import Catalog
 
-#: Ops to a share: one process of the library, and another for what was not right.
+#: Ops per share, which runs in one process of the library, plus another for answers that were not right.
 SHARE = 14
-#: Seconds after which the file is written while a build goes on.
+#: The interval in seconds at which the file is written during a build.
 WRITE_SECONDS = 60.0
 #: (op, type row) -> the hash of the cases that were asked.
 Known = dict[tuple[str, str], str]
@@ -37,7 +37,7 @@ Known = dict[tuple[str, str], str]
 
 @dataclass(frozen=True)
 class Task:
-    """What all shares of a build have in common: a Work of opdb.core.pool."""
+    """The settings that all shares of a build have in common: a Work of opdb.core.pool."""
 
     catalog: Catalog
     seed: int = 0
@@ -52,7 +52,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Share:
-    """Asks about some ops in one place, but for the rows whose cases are ``known``."""
+    """Asks about some ops in one place, except for the rows whose cases are ``known``."""
 
     place: Place
     ops: tuple[str, ...]
@@ -66,7 +66,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Answer:
-    """``rows``: all rows of the ops there are, ``found`` those that were asked."""
+    """``rows``: all rows of the ops, ``found``: those that were asked."""
 
     library: LibraryRecord
     rows: tuple[tuple[str, str], ...]
@@ -74,14 +74,14 @@ class Answer:
 
 
 class Answerer:
-    """Keeps what PyTorch said, and the library that was asked last."""
+    """Keeps PyTorch's results, and the last library."""
 
     def __init__(self, task: Task) -> None:
         self._measurer = Measurer(task.catalog, task.seed, task.limit)
         self._library: tuple[Place, Library, LibraryRecord] | None = None
 
     def answer(self, share: Share) -> Answer:
-        """Raises OpdbError when the library cannot be opened for the chip."""
+        """Returns the outcomes of a share.  Raises OpdbError if the library cannot be opened for the chip."""
         place, known = share.place, dict(share.known)
         library, record = self._opened(place)
         rows = [r for op in share.ops for r in self._measurer.rows(op, place.backend, place.soc)]
@@ -104,7 +104,7 @@ class Answerer:
 
 
 def answered(task: Task, shares: Sequence[Share], jobs: int) -> Iterator[tuple[Share, Answer | OpdbError]]:
-    """The answer to each share, as they come; of a library that cannot be opened the error."""
+    """Yields the answer to each share as it arrives; the error if its library cannot be opened."""
     with open_pool(task, jobs) if jobs > 1 else nullcontext(None) as pool:
         if pool is not None:
             yield from _pooled(pool, shares)
@@ -127,7 +127,7 @@ def _pooled(pool: Pool, shares: Sequence[Share]) -> Iterator[tuple[Share, Any]]:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a build is: ``done`` of ``total`` shares."""
+    """The progress of a build: ``done`` of ``total`` shares."""
 
     done: int
     total: int
@@ -138,13 +138,13 @@ class Progress:
 
 @dataclass
 class Built:
-    """What came out of a build."""
+    """The result of a build."""
 
     path: Path
     cells: int = 0
     measured: int = 0
     kept: int = 0  # that were there before
-    removed: int = 0  # of rows that the specs no longer have
+    removed: int = 0  # rows that the specs no longer have
     size: int = 0  # of the file, in bytes
     seconds: float = 0.0
     missing: list[str] = field(default_factory=list)  # places that could not be asked, and why
@@ -162,10 +162,10 @@ def build(
     again: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> Built:
-    """Brings the file at ``path`` up to date with ``places``; it is written every minute, and at an interruption.
+    """Updates the file at ``path`` for ``places``; it is written every minute, and at an interruption.
 
-    ``ops``: only these; ``limit``: cases of a row (0: all); ``again``: ask also what the file has already.
-    Raises OpdbError for a file that is there and no evidence; what was measured before an error is kept.
+    ``ops``: only these; ``limit``: cases per row (0: all); ``again``: also ask what the file already has.
+    Raises OpdbError if the file exists and is not evidence; results from before an error are kept.
     """
     started = written = time.monotonic()
     evidence = read(path) if path.is_file() else Evidence()
@@ -191,7 +191,7 @@ def build(
 
 
 def run_of(place: Place, library: LibraryRecord, seed: int, limit: int, flow: str = "") -> Run:
-    """Where cells of today come from."""
+    """Describes the origin of cells measured now."""
     return Run(
         backend=place.backend, sdk=place.sdk, soc=place.soc, execution=execution_of(place.backend),
         package=library.package, version=library.version, build_id=library.build_id, sha256=library.sha256,
@@ -201,7 +201,7 @@ def run_of(place: Place, library: LibraryRecord, seed: int, limit: int, flow: st
 
 
 def host() -> str:
-    """What this machine is, without its name: e.g. Linux x86_64, glibc 2.36, 2 CPUs."""
+    """Describes this machine without its name: e.g. Linux x86_64, glibc 2.36, 2 CPUs."""
     libc = " ".join(filter(None, platform.libc_ver()))
     parts = (f"{platform.system()} {platform.machine()}", libc, f"{os.cpu_count()} CPUs")
     return ", ".join(filter(None, parts))
@@ -225,7 +225,7 @@ def _shares(
 
 
 def _known(evidence: Evidence, place: Place, seed: int, limit: int) -> Known:
-    """The rows that were measured with the library that is there now, with the same data."""
+    """The rows measured with the present library and the same data."""
     from opdb.runtime.qnn.libraries import in_folder
 
     sha256 = in_folder(place.folder).sha256(place.backend)
@@ -239,7 +239,7 @@ def _known(evidence: Evidence, place: Place, seed: int, limit: int) -> Known:
 
 
 def _take(evidence: Evidence, share: Share, answer: Answer, run: Run, built: Built) -> None:
-    """Puts an answer into the evidence; a row that the specs no longer have goes."""
+    """Puts an answer into the evidence; deletes rows that the specs no longer have."""
     place = share.place
 
     def key(op: str, row: str) -> Key:

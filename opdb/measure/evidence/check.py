@@ -1,4 +1,4 @@
-"""A random share of the evidence, measured again: does each library still say what the file says?"""
+"""Measures a random share of the evidence again, to check that each library still gives the recorded results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from opdb.spec.catalog import Catalog
 
 @dataclass(frozen=True)
 class Difference:
-    """A cell that came out otherwise: e.g. matches was "2 yes 1 no", is "3 yes"."""
+    """A cell with a different result: e.g. matches was "2 yes 1 no", is "3 yes"."""
 
     key: Key
     stage: str
@@ -32,7 +32,7 @@ class Difference:
 
 @dataclass
 class Checked:
-    """What a check found."""
+    """The result of a check."""
 
     seed: int
     asked: int = 0  # cells that were measured again and compared
@@ -40,9 +40,9 @@ class Checked:
     differences: list[Difference] = field(default_factory=list)
     flaky: list[tuple[Key, str]] = field(
         default_factory=list
-    )  # came out otherwise, where these errata let memory decide
-    stale: list[Key] = field(default_factory=list)  # not compared: their cases are others by now
-    elsewhere: int = 0  # chosen, of libraries that are not on this machine, or another build of them
+    )  # differ, but these errata make the result depend on memory
+    stale: list[Key] = field(default_factory=list)  # not compared: their cases have changed
+    elsewhere: int = 0  # chosen, but their library is not on this machine, or another build of it
     missing: list[str] = field(default_factory=list)  # places that could not be asked, and why
 
     @property
@@ -65,9 +65,9 @@ def check(
     jobs: int = 1,
     progress: Callable[[str], None] | None = None,
 ) -> Checked:
-    """Measures a share again in ``places``, with the file's own data, and compares how many cases had which status.
+    """Measures a share again in ``places``, with the file's own data, and compares the counts of each status.
 
-    Raises OpdbError for a share that is no part of 1, and where no library of the evidence is here.
+    Raises OpdbError for a share that is not in (0, 1], and if no library of the evidence is on this machine.
     """
     if not 0 < share <= 1:
         raise OpdbError(f"--share {share:g}: give a part of all cells, over 0 and at most 1; e.g. 0.01")
@@ -131,7 +131,7 @@ def _compare(
 
 
 def _flaky(catalog: Catalog, cell: Cell) -> str:
-    """The records with ``flaky: true`` that cases of a cell meet: the library reads memory there that nobody has written."""
+    """The errata with ``flaky: true`` that the cases of a cell hit: the library reads uninitialized memory there."""
     run = cell.run
     records = {
         i: e for i, e in catalog.errata.items() if e.flaky and (e.op, e.backend) == (cell.name, run.backend)

@@ -1,4 +1,4 @@
-"""What is to be asked: which libraries of this machine, which chips, in which order."""
+"""Lists what to ask: libraries of this machine, chips, and their order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from opdb.spec.catalog import Catalog
 
 @dataclass(frozen=True)
 class Place:
-    """One library for one chip ('': it has none)."""
+    """One library for one chip ('': the backend has no chips)."""
 
     backend: str
     sdk: str  # e.g. 2.47
@@ -29,14 +29,14 @@ class Place:
 
 
 def class_of(catalog: Catalog, soc: str) -> tuple[object, ...]:
-    """What decides how a chip's HTP behaves: the Hexagon version, and the floating point that it has."""
+    """The properties that decide how a chip's HTP behaves: the Hexagon version, and its floating-point types."""
     chip = catalog.socs[soc]
     return (chip.htp_arch, *(bool(chip.data().get(name)) for name in ("fp16", "bf16")))
 
 
 def chips(catalog: Catalog) -> tuple[str, ...]:
-    """One chip of each class that every library opens; the one of the generated tables first, else one that is sold in
-    phones, by the order of specs/socs.yaml.  Then by Hexagon version."""
+    """One chip of each class that every library opens: the chip of the generated tables, otherwise one that is sold in phones, by the
+    order of specs/socs.yaml.  Sorted with the chips of the generated tables first, then by Hexagon version."""
     favorites = {b.measured.soc for b in catalog.backends.values() if b.measured is not None}
     oldest = max((b.oldest.arch for b in catalog.backends.values() if b.oldest is not None), default=1)
     known = [s for s in catalog.socs.values() if (s.htp_arch or 0) >= oldest]
@@ -50,9 +50,9 @@ def chips(catalog: Catalog) -> tuple[str, ...]:
 
 
 def libraries(wanted: Sequence[str] = ()) -> dict[str, Libraries]:
-    """QNN's version (e.g. 2.47) -> its libraries on this machine: the specs' default, the newest, the others from new to old.
+    """QNN's version (e.g. 2.47) -> its libraries on this machine: the specs' default, the newest, then the others from new to old.
 
-    ``wanted``: only these versions.  Raises OpdbError for one that is not here.
+    ``wanted``: only these versions.  Raises OpdbError if one is not on this machine.
     """
     found: dict[str, Libraries] = {}
     for each in discover([]):
@@ -70,9 +70,9 @@ def libraries(wanted: Sequence[str] = ()) -> dict[str, Libraries]:
 
 
 def places(catalog: Catalog, versions: Sequence[str] = (), socs: Sequence[str] = ()) -> list[Place]:
-    """All that can be asked here, the most important first.  ``socs``: only these chips, of any class.
+    """Everything that can be asked here, the most important first.  ``socs``: only these chips, of any class.
 
-    Raises OpdbError for a version or a chip that is unknown.
+    Raises OpdbError for an unknown version or chip.
     """
     chosen = [soc_name(s) for s in socs]
     found = []

@@ -1,8 +1,8 @@
-"""One library and chip asked about the type rows of some ops: cases in, cells out.
+"""Asks one library and chip about the type rows of some ops: cases in, cells out.
 
-The cases are those of opdb.measure.conformance, which also judges; only processes are shared by several ops here.  A process that
-served other ops may be damaged by them, so whatever is not right is asked again in a fresh one, and what changes then
-alone in a process of its own: the last answer counts.
+The cases are those of opdb.measure.conformance, which also judges; only here, several ops share a process.  Other ops may
+have damaged the process, so a case with a wrong answer runs again in a fresh one, and if its answer changes,
+once more alone in a process of its own: the last answer counts.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from opdb.measure.conformance.executors.vendor import VendorExecutor
 from opdb.measure.conformance.expected_failures import explain
 from opdb.spec.catalog import Catalog
 
-#: How much of the hash of its cases a cell keeps.
+#: The number of digits of the cases' hash that a cell keeps.
 HASH = 12
-#: The most cases of one row that are asked where no other number is given.
+#: The default maximum number of cases per row.
 LIMIT = 3
 _GOOD = ("yes", "not-applicable", "unknown")
-#: Lines of a log that say only that something failed.
+#: Log lines that only say that something failed.
 _EMPTY = re.compile(
     r"QnnBackend_validateOpConfig failed|Failed to validate op |exits with \d+|OpConfig validation failed"
 )
@@ -43,7 +43,7 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]{5,}|\b[0-9a-f]{10,}\b|\b\d+(\.\d+)? ?[um]s
 class Row:
     """The cases of one op in one type row.
 
-    Ids and seeds of their data name no chip: all chips get the same, and PyTorch answers once.
+    The ids and data seeds name no chip: all chips get the same data, and PyTorch computes once.
     """
 
     op: str
@@ -52,7 +52,7 @@ class Row:
 
     @property
     def hash(self) -> str:
-        """What the outcome depends on besides the library: a cell of other cases is to be measured again."""
+        """A hash of everything besides the library that the outcome depends on: a cell with other cases must be measured again."""
         each = [[c.id, c.kind, to_json(replace(c.config, id=None))] for c in self.cases]
         return hashlib.sha256(json.dumps(each).encode()).hexdigest()[:HASH]
 
@@ -60,8 +60,8 @@ class Row:
 def rows_of(catalog: Catalog, op: str, backend: str, soc: str, limit: int) -> list[Row]:
     """The type rows of one op, each with up to ``limit`` (0: all) of its samples that the specs accept on this chip.
 
-    Of a row without any, the first sample that they refuse: it is validated, not run.  [] for an op of a package that is
-    not QNN's own.
+    A row without any has the first sample that they refuse: it is validated, not run.  Returns [] for an op of a package
+    other than QNN's own.
     """
     if catalog.ops[op].package != PACKAGE:
         return []
@@ -78,7 +78,7 @@ def _row_in(ident: str, backend: str) -> str:
 
 
 def _some(cases: Sequence[Case], limit: int) -> Sequence[Case]:
-    """Evenly over samples and combinations of types; the first is among them."""
+    """Picks cases evenly over samples and combinations of types, including the first one."""
     good = [c for c in cases if c.kind == "positive"]
     if not good:
         return cases[:1]
@@ -88,26 +88,26 @@ def _some(cases: Sequence[Case], limit: int) -> Sequence[Case]:
 
 
 class Library(VendorExecutor):
-    """A library whose process serves several ops; ``fresh`` starts another."""
+    """A library whose process serves several ops; ``fresh`` starts another process."""
 
     def __init__(self, backend: str, catalog: Catalog, soc: str, libraries: Path | None) -> None:
         super().__init__(f"qnn-{backend.lower()}", backend, catalog, soc, libraries)
 
     def renew(self) -> None:
-        """Not for an op or a wrong number: what is not right is asked again (see the module)."""
+        """Does nothing: cases with wrong answers run again anyway (see the module)."""
 
     def fresh(self) -> None:
         super().renew()
 
     def library(self) -> LibraryRecord:
-        """Raises OpdbError when it cannot be opened."""
+        """Returns the library's record.  Raises OpdbError if it cannot be opened."""
         found = self.record().library
-        assert found is not None  # a vendor's executor has one
+        assert found is not None  # a vendor executor has one
         return found
 
 
 class Measurer:
-    """Asks libraries; PyTorch's results are kept, since all libraries and chips get the same data."""
+    """Asks libraries; PyTorch's results are kept, because all libraries and chips get the same data."""
 
     def __init__(self, catalog: Catalog, seed: int = 0, limit: int = LIMIT) -> None:
         self.catalog, self.limit = catalog, limit
@@ -123,7 +123,7 @@ class Measurer:
         return self._rows[key]
 
     def outcomes(self, library: Library, rows: Sequence[Row]) -> Iterator[tuple[Row, Outcome]]:
-        """What a library makes of rows.  Its process is a fresh one at the beginning."""
+        """Yields the outcome of each row on a library.  Starts with a fresh process."""
         library.fresh()
         lane = lanes.Lane(library, library.record(), [])
         asked = {case.id: case for row in rows for case in row.cases}
@@ -151,7 +151,7 @@ class Measurer:
 
 
 def outcome_of(row: Row, results: Sequence[ResultRecord], sdk: str) -> Outcome:
-    """What the results of a row's cases, one for each, come to; ``sdk``: of the library, for its errata."""
+    """Summarizes the results of a row's cases, one each; ``sdk``: the library's, for its errata."""
     passed = [_passed(r) for r in results]
     best = max(passed)
     furthest = row.cases[passed.index(best)] if best else None
@@ -174,18 +174,18 @@ def _statuses(result: ResultRecord) -> tuple[str, ...]:
 
 
 def _doubtful(case: Case, result: ResultRecord) -> bool:
-    """Whether what came before in the process may be why it is not right: validation alone looks at no memory of others."""
+    """True if earlier work in the process may have spoiled it; validation alone reads no memory of other ops."""
     return case.runs and result.validates == "yes" and any(s not in _GOOD for s in _statuses(result)[1:])
 
 
 def _passed(result: ResultRecord) -> int:
-    """How many stages say yes before the first that does not."""
+    """The number of stages that say yes before the first that does not."""
     statuses = [*_statuses(result), "no"]
     return next(i for i, s in enumerate(statuses) if s != "yes")
 
 
 def _ended(result: ResultRecord) -> str:
-    """The stage that ended a case, with its status; '' where none did."""
+    """The stage that ended a case, with its status; '' if none did."""
     return next((f"{stage} {s}" for stage in STAGES if (s := getattr(result, stage)) not in _GOOD), "")
 
 
@@ -202,7 +202,7 @@ def _stopped(case: Case, result: ResultRecord) -> dict[str, object]:
 
 
 def _told(log: str) -> str:
-    """The first line that says what is wrong, without addresses and times, which are others each time."""
+    """The first line that says what is wrong, without addresses and times, which change each time."""
     errors = (line.removeprefix("error: ") for line in log.splitlines() if line.startswith("error: "))
     return next((_ADDRESS.sub("...", e) for e in errors if not _EMPTY.search(e)), "")
 
@@ -218,5 +218,5 @@ def _errata(cases: Iterable[Case], results: Iterable[ResultRecord], sdk: str) ->
 
 
 def execution_of(backend: str) -> str:
-    """Where this machine's library of a backend computes."""
+    """The place where this machine's library of a backend computes: the emulator or the host."""
     return "emulator" if BACKENDS[backend].emulated else "host"

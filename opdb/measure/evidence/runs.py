@@ -1,4 +1,4 @@
-"""One's own conformance results as evidence, to hand to a colleague."""
+"""Turns local conformance results into evidence, to hand to a colleague."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opdb.measure.conformance.cases import Case, read_config
 from opdb.measure.evidence.build import host
 from opdb.measure.evidence.measure import Row, outcome_of
 
-#: The last result of each accepted case in a type row, by a library that said who it is.
+#: The last result of each accepted case in a type row, by a library that identified itself.
 _RESULTS = """
 SELECT v.id, v."case", v.op, v.type_row, v.backend, v.soc, v.sdk, v.code, v.code_name, v.log, v.started, v.emulated,
        v.package, v.package_version, v.declared, v.validates, v.finalizes, v.executes, v.matches, k.config, r.detail,
@@ -28,13 +28,13 @@ ORDER BY v.id"""
 
 
 def own_evidence(store: Store) -> Evidence:
-    """The conformance results of a database; all cases of a run, so that ``limit`` is 0."""
+    """Returns the conformance results of a database; they have all cases of a run, so ``limit`` is 0."""
     groups: dict[tuple[str, str, Run], list[Any]] = defaultdict(list)
     with store.asking() as reader:
         for found in reader.rows(_RESULTS):
             groups[found["op"], found["type_row"], _run(found)].append(dict(found))
     newest: dict[tuple[str, ...], str] = {}
-    for op, row, run in groups:  # a row whose cases were run on several days is of the last one
+    for op, row, run in groups:  # a row whose cases were run on several days takes the last one
         key = (op, row, run.backend, run.sdk, run.soc)
         newest[key] = max(newest.get(key, ""), run.date)
     return Evidence.of(

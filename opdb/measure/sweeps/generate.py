@@ -1,7 +1,7 @@
-"""Op configs to ask a library about: good by the spec, then with one or two random changes.
+"""Generates op configs to ask a library about: good by the spec, then with one or two random changes.
 
-Config ``i`` of a sweep depends on the op's definition, the backend, the SoC, the seed and ``i`` alone: not on how
-many there are, nor on which process makes it.
+Config ``i`` of a sweep depends only on the op's definition, the backend, the SoC, the seed and ``i``: not on the number
+of configs, nor on the process that makes it.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from opdb.measure.sweeps.mutate import Mutator, retyped
 from opdb.measure.sweeps.verdicts import Validator
 from opdb.spec.definitions import TypeRow
 
-#: To be raised with every change of what is generated: evidence of another generator is of other configs.
+#: Increase with every change of what is generated: evidence of another generator is about other configs.
 GENERATOR = 2
 #: The number of changes of config i is CHANGES[i % 4]: every fourth config is good by the spec.
 CHANGES = (0, 1, 1, 2)
-#: How often a base is tried to be mended by other encodings and places of data, and a good config varied.
+#: Number of attempts to repair a base by other encodings and places of data, and the maximum number of variations of a good config.
 REPAIRS, STEPS = 24, 4
-#: How many kinds of change are drawn until one applies.
+#: The number of kinds of change drawn until one applies.
 TRIES = 20
 
 
 @dataclass(frozen=True)
 class Made:
-    """One config without names of tensors, as QNN sees it; ``changes``: what was done to a good one."""
+    """One config without tensor names, as QNN sees it; ``changes``: the changes made to a good one."""
 
     index: int
     config: OpConfig
     changes: tuple[str, ...]
-    type_row: str  # of a good config; e.g. HTP.FP16.2
+    type_row: str  # for a good config; e.g. HTP.FP16.2
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class _Base:
 
 
 class Generator:
-    """The configs of one op for one target.  Raises OpdbError at the first config where a spec has no samples."""
+    """The configs of one op for one target.  Raises OpdbError at the first config if a spec has no samples."""
 
     def __init__(self, validator: Validator, target: Target, seed: int) -> None:
         self.validator, self.target, self.seed = validator, target, seed
@@ -61,11 +61,11 @@ class Generator:
         self.mutator = Mutator(compiled, types, validator.infer)
 
     def config(self, index: int) -> Made:
-        """Config ``index``."""
+        """Returns config ``index``."""
         rng = self._rng(str(index))
         number, varied = CHANGES[index % len(CHANGES)], True
         base = rng.choice(self.bases)
-        if number == 0:  # all bases in turn, at first as they are
+        if number == 0:  # all bases in turn, at first unchanged
             turn, place = divmod(index // len(CHANGES), len(self.bases))
             base, varied = self.bases[place], turn > 0
         config = base.config
@@ -84,7 +84,7 @@ class Generator:
         return Made(index, _nameless(config), tuple(changes), row)
 
     def judged(self, config: OpConfig) -> Verdict:
-        """Our verdict."""
+        """Returns opdb's verdict."""
         return judge(self.validator.module, config, self.target)
 
     def _accepted(self, config: OpConfig) -> bool:
@@ -96,7 +96,7 @@ class Generator:
 
     @cached_property
     def bases(self) -> tuple[_Base, ...]:
-        """Each sample in each type row, once; where we accept none, as they are.  Worked out once."""
+        """Each sample in each type row, once; if opdb accepts none, the refused ones.  Computed once."""
         rng = self._rng("bases")
         if not self.validator.compiled.definition.samples:
             raise OpdbError(
@@ -116,7 +116,7 @@ class Generator:
             for sample in range(len(compiled.definition.samples)):
                 base = self._base(row, sample, rng)
                 yield base
-                if self.mutator.spare:  # the same without the outputs that may be left out
+                if self.mutator.spare:  # the same without the optional outputs
                     config = replace(base.config, outputs=base.config.outputs[: self.mutator.needed])
                     yield replace(base, config=config, good=base.good and self._accepted(config))
 
@@ -145,6 +145,6 @@ def _in_types(config: OpConfig, types: dict[str, str]) -> OpConfig:
 
 
 def _nameless(config: OpConfig) -> OpConfig:
-    """Tensors by position alone, which is all that QNN knows."""
+    """Removes names: tensors are identified by position, which is all that QNN knows."""
     inputs = tuple(replace(t, name="") for t in config.inputs)
     return replace(config, inputs=inputs, outputs=tuple(replace(t, name="") for t in config.outputs))

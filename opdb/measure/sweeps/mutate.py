@@ -1,6 +1,6 @@
-"""One random change of an op config, of a kind that is drawn first: types, sizes, ranks, parameters, encodings...
+"""Makes one random change of an op config, of a randomly chosen kind: types, sizes, ranks, parameters, encodings...
 
-Tensors carry the names of their slots, so that a change says what it is to.  All randomness is the caller's.
+Tensors carry the names of their slots, so that a change can name its slot.  All randomness comes from the caller.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from opdb.core.op_config import MAX_RANK, OpConfig, ParamConfig, Quant, Sparse, 
 from opdb.judge.samples import ABSENT, Infer, resized, slot_of, sparse_within, weights, with_outputs
 from opdb.spec.definitions import CompiledOp, Param
 
-#: Types that are tried in every slot, besides those of its rows.
+#: Types tried in every slot, besides those of its rows.
 USUAL = ("f32", "f16", "uq8", "sq8", "uq16", "sq16", "sq32", "u8", "i8", "u32", "i32", "i64", "bool8")
-#: The most elements of a tensor: what is probed is rules, not memory.
+#: The maximum number of elements of a tensor: sweeps probe rules, not memory.
 MOST = 1 << 16
 Change = tuple[str, OpConfig]
 Rng = random.Random
-#: What makes a change, or None where it does not apply; and how often it is drawn.
+#: Functions that make a change, or None if it does not apply; with their weights in the draw.
 Kinds = Mapping[Callable[[OpConfig, Rng], Change | None], int]
 
 
@@ -34,7 +34,7 @@ class Mutator:
         self.rows = row_types
         self.held = weights(compiled)
         self.kinds = {p.name: p.definition.kind for p in compiled.params}
-        #: What leaves a good config good, often enough to be worth a try.
+        #: Changes that leave a good config good, often enough to be worth a try.
         self.gentle: Kinds = {
             self._resize: 6, self._lift: 2, self._value: 6, self._encoding: 2, self._static: 2,
             self._leave_out: 2, self._give: 2, self._input: 1,
@@ -46,21 +46,21 @@ class Mutator:
             self._add: 2, self._swap: 1,
         }  # fmt: skip
         self.needed = sum(not s.optional for s in compiled.outputs)
-        #: Outputs that may be left out are the last ones, and each is one tensor.
+        #: Optional outputs come last, and each is one tensor.
         self.spare = len(compiled.outputs) > self.needed and not any(s.variadic for s in compiled.outputs)
         if compiled.reads_sparse:
             self.rough = {**self.rough, self._sparse: 4}
 
     def gently(self, config: OpConfig, rng: Rng) -> Change | None:
-        """A change after which the outputs follow from the inputs again; None where it does not apply."""
+        """A change after which the outputs are inferred from the inputs again; None if it does not apply."""
         return self._drawn(self.gentle, config, rng, follow=True)
 
     def roughly(self, config: OpConfig, rng: Rng) -> Change | None:
-        """Any change; the outputs follow or stay as they are, which is drawn too."""
+        """Any change; a draw decides whether the outputs are inferred again or stay as they are."""
         return self._drawn(self.rough, config, rng, follow=rng.random() < 0.5)
 
     def attribute(self, config: OpConfig, rng: Rng) -> Change | None:
-        """Another encoding of a tensor, or another place of an input's data: what a type row leaves open."""
+        """Another encoding of a tensor, or another place of an input's data; a type row leaves both open."""
         return rng.choice((self._encoding, self._static))(config, rng)
 
     def _drawn(self, kinds: Kinds, config: OpConfig, rng: Rng, follow: bool) -> Change | None:
@@ -77,7 +77,7 @@ class Mutator:
         return (what, made) if made != config else None
 
     def _followed(self, config: OpConfig) -> OpConfig:
-        """The config with the outputs that follow from it; as it is where none do."""
+        """The config with the outputs inferred from it; unchanged if that fails."""
         dtypes = {s.name: "f32" for s in self.compiled.outputs}
         dtypes |= {slot_of(t): t.dtype for t in config.outputs}
         try:
@@ -99,7 +99,7 @@ class Mutator:
         return f"{old.name}: {dtype}", _with(config, i, retyped(old, dtype))
 
     def _dtypes(self, config: OpConfig, rng: Rng) -> Change | None:
-        """All tensors of one type."""
+        """Changes all tensors of one type."""
         i = _drawn_tensor(config, rng)
         if i is None:
             return None
@@ -122,7 +122,7 @@ class Mutator:
         return f"{t.name}.shape[{axis}] = {new}", _with(config, i, reshaped(t, shape))
 
     def _resize(self, config: OpConfig, rng: Rng) -> Change | None:
-        """Every dimension of one size, which in a good config is one symbol more often than not."""
+        """Changes every dimension of one size, which usually is one symbol in a good config."""
         sizes = sorted({d for t in config.inputs for d in t.shape})
         if not sizes:
             return None
@@ -143,7 +143,7 @@ class Mutator:
         return f"{t.name}: {list(shape)}", _with(config, i, reshaped(t, shape))
 
     def _lift(self, config: OpConfig, rng: Rng) -> Change | None:
-        """A leading dimension more, or one less, in all inputs but weights; axes count from there."""
+        """Adds or removes a leading dimension in all inputs but weights; axes are shifted accordingly."""
         plain = [t for t in config.inputs if t.type != ABSENT and slot_of(t) not in self.held]
         if not plain or any(t.rank == 0 for t in plain):
             return None
@@ -187,7 +187,7 @@ class Mutator:
         return f"{config.inputs[i].name} is {kind}", _with(config, i, replace(config.inputs[i], type=kind))
 
     def _sparse(self, config: OpConfig, rng: Rng) -> Change | None:
-        """A sparse tensor becomes dense, a dense one sparse."""
+        """Makes a sparse tensor dense, or a dense one sparse."""
         tensors = _tensors(config)
         some = [i for i, t in enumerate(tensors) if t.rank and t.type != ABSENT]
         if not some:
@@ -197,10 +197,10 @@ class Mutator:
         made = None if old.sparse else Sparse(rng.choice((1, 2, 5)), rng.randrange(old.rank) + 1)
         return f"{old.name} is {'sparse' if made else 'dense'}", _with(config, i, replace(old, sparse=made))
 
-    # -- what is given
+    # -- optional inputs and missing tensors
 
     def _input(self, config: OpConfig, rng: Rng) -> Change | None:
-        """An optional input that is not given, with a shape of another input or along an axis of one."""
+        """Adds a missing optional input, with the shape of another input or along an axis of one."""
         given = {slot_of(t) for t in config.inputs if t.type != ABSENT}
         free = [s for s in self.compiled.inputs if s.optional and not s.variadic and s.name not in given]
         if not free or not config.inputs:
@@ -222,7 +222,7 @@ class Mutator:
         return f"{slot.name}: {dtype} {list(shape)}", replace(config, inputs=tuple(inputs))
 
     def _omit(self, config: OpConfig, rng: Rng) -> Change | None:
-        """An input becomes a NULL tensor."""
+        """Replaces an input by a NULL tensor."""
         some = [i for i, t in enumerate(config.inputs) if t.type != ABSENT]
         if not some:
             return None
@@ -296,7 +296,7 @@ class Mutator:
         return f"{p.name}: {dtype}", _with_param(config, new)
 
     def _param_shape(self, config: OpConfig, rng: Rng) -> Change | None:
-        """A tensor parameter with another number of elements, or of another rank; a scalar becomes a tensor."""
+        """Gives a tensor parameter another number of elements, or another rank; a scalar becomes a tensor."""
         some = [p for p in config.params if p.dtype != "str"]
         if not some:
             return None
@@ -326,7 +326,7 @@ class Mutator:
         return f"{p.name} is left out", replace(config, params=rest)
 
     def _give(self, config: OpConfig, rng: Rng) -> Change | None:
-        """A scalar parameter that is not given."""
+        """Adds a missing scalar parameter."""
         given = {p.name for p in config.params}
         free = [p for p in self.compiled.params if p.name not in given and not p.definition.dims]
         if not free:
@@ -342,14 +342,14 @@ class Mutator:
 
 
 def retyped(tensor: TensorConfig, dtype: str) -> TensorConfig:
-    """The tensor in another type, with its usual encoding; one of another form stays on a quantized type."""
+    """The tensor in another type, with its usual encoding; an encoding of another form stays on a quantized type."""
     old, new = tensor.quant, centred(dtype)
     keep = old is not None and new is not None and old.encoding != "SCALE_OFFSET"
     return replace(tensor, dtype=dtype, quant=old if keep else new, data=None)
 
 
 def reshaped(tensor: TensorConfig, shape: tuple[int, ...]) -> TensorConfig:
-    """The tensor in another shape, without the data that it held."""
+    """The tensor in another shape, without its data."""
     return replace(resized(tensor, shape), data=None)
 
 
@@ -358,7 +358,7 @@ def _tensors(config: OpConfig) -> tuple[TensorConfig, ...]:
 
 
 def _drawn_tensor(config: OpConfig, rng: Rng) -> int | None:
-    """The place, among inputs and then outputs, of a tensor that is given."""
+    """The index, among inputs and then outputs, of a random tensor that is present."""
     some = [i for i, t in enumerate(_tensors(config)) if t.type != ABSENT]
     return rng.choice(some) if some else None
 
@@ -404,7 +404,7 @@ def _drawn_encoding(t: TensorConfig, rng: Rng) -> Quant | None:
 
 
 def _drawn_value(param: Param, old: Any, config: OpConfig, rng: Rng) -> Any:
-    """Around the present value, at the edges of what ranks and sizes allow, sometimes far away."""
+    """A value near the present one, at the edges of what ranks and sizes allow, sometimes far away."""
     d = param.definition
     if d.enum:
         known = sorted(d.enum.values())
@@ -430,7 +430,7 @@ def _clipped(value: int, bits: int, signed: bool) -> int:
 
 
 def _fitting(value: Any, given: ParamConfig, param: Param) -> Any:
-    """A drawn value, where the parameter has been given another type."""
+    """A drawn value, converted if the parameter has another type."""
     return value if given.dtype == param.definition.base else _converted(value, given.dtype)
 
 

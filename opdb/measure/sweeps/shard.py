@@ -1,6 +1,6 @@
-"""What a process of a sweep does (opdb.core.pool): makes configs, judges them, asks the libraries about them.
+"""The work of one process of a sweep (opdb.core.pool): makes configs, judges them, asks the libraries about them.
 
-Chunks come in, records go out.  The libraries are in children of their own.
+Chunks come in, records go out.  The libraries run in child processes of their own.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ STATUSES = {"accept": "yes", "reject": "no", "crashed": "crashed", "hung": "hung
 
 @dataclass(frozen=True)
 class Settings:
-    """What all chunks of a sweep have in common: a Work of opdb.core.pool."""
+    """The settings that all chunks of a sweep share: a Work of opdb.core.pool."""
 
     validators: Mapping[str, Validator]
     libraries: Libraries
     backends: tuple[str, ...]
     seed: int
-    execute: int  # every so many configs, one that is good and accepted is finalized and executed; 0: none
+    execute: int  # one good and accepted config in so many is finalized and executed; 0: none
     timeout: float  # seconds for each request
     memory: int  # bytes that a library may allocate
     flaky: frozenset[tuple[str, str]] = (
         frozenset()
-    )  # (backend, op): what ran before decides whether it crashes
+    )  # (backend, op): whether it crashes depends on what ran before
 
     def open(self) -> Shard:
         return Shard(self)
@@ -55,9 +55,9 @@ class Settings:
         return code_facts() | package_facts("numpy") | sums
 
     def here(self) -> Libraries:
-        """The libraries where this is called: in the same folder, or of the same version of the wheel.
+        """Finds the libraries on this machine: in the same folder, or of the same version of the wheel.
 
-        Raises OpdbError where there are none.
+        Raises OpdbError if there are none.
         """
         same_place = self.libraries.folder.is_dir() or not self.libraries.version
         return self.libraries if same_place else find(self.libraries.version)
@@ -85,7 +85,7 @@ class Shard:
         self._workers: dict[tuple[Target, str], VendorWorker] = {}
 
     def answer(self, chunk: Chunk) -> list[ProbeRecord]:
-        """A record for each config.  Raises OpdbError where the spec gives no config, or the library does not open."""
+        """Returns a record for each config.  Raises OpdbError if the spec gives no config, or the library does not open."""
         generator = self._generators.get((chunk.op, chunk.target))
         if generator is None:
             validator = self.settings.validators[chunk.op]
@@ -103,7 +103,7 @@ class Shard:
         return records
 
     def _run(self, target: Target, made: Made) -> RunResult | str:
-        """How a graph of the op alone fares."""
+        """Runs a graph of the op alone; in a fresh process for ops known to be flaky."""
         if (target.backend or "", made.config.op) not in self.settings.flaky:
             return _run(self._worker(target), made.config, made.index)
         worker = self._worker(target, "run")
@@ -165,7 +165,7 @@ def _record(
 
 
 def _run(worker: VendorWorker, config: OpConfig, index: int) -> RunResult | str:
-    """How a graph of the op alone fares; or why it cannot be tried."""
+    """Runs a graph of the op alone; returns the reason if it cannot be tried."""
     inputs = [None if t.type == "NULL" else _data(t, index + i) for i, t in enumerate(config.inputs)]
     graph = single(config, inputs)
     given = {t.name: inputs[int(t.name)] for t in graph.inputs}
@@ -173,12 +173,12 @@ def _run(worker: VendorWorker, config: OpConfig, index: int) -> RunResult | str:
     precision = "fp16" if half(worker.info().backend) and floats else None
     try:
         return worker.run(graph, given, precision)
-    except OpdbError as error:  # what cannot be passed on
+    except OpdbError as error:  # for what cannot be passed on
         return str(error)
 
 
 def _data(tensor: TensorConfig, seed: int) -> np.ndarray[Any, Any]:
-    """Small numbers; zeros where they may be indices."""
+    """Small numbers; zeros if they may be indices."""
     kind = BY_SHORT[tensor.dtype]
     stored = np.dtype(kind.numpy or "uint8")
     rng = np.random.default_rng(seed)

@@ -1,7 +1,7 @@
-"""A sweep: generated configs of many ops, asked of one set of libraries by several processes, kept in SQL.
+"""A sweep: generated configs of many ops, asked of one set of libraries by several processes, stored in SQL.
 
-What has an answer is not asked again, so a sweep that was killed goes on where it was.  Two sweeps with the same
-seed give the same evidence, by however many processes (``evidence_hash``).  Nothing here prints.
+Configs that have an answer are not asked again, so a killed sweep resumes.  Two sweeps with the same
+seed give the same evidence with any number of processes (``evidence_hash``).  Nothing here prints.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from opdb.spec.catalog import Catalog
 
 #: Configs per chunk, which is one request to a process and one transaction.
 CHUNK = 100
-#: The chips that are asked about where none is named.
+#: The default chips.
 SOCS = tuple(b.soc for b in ASKED if b.soc is not None)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What bounds a sweep besides its number of configs."""
+    """The limits of a sweep besides its number of configs."""
 
-    budget: float | None = None  # seconds, after which no new chunk begins
+    budget: float | None = None  # seconds, after which no new chunk starts
     timeout: float = 20.0  # seconds for each request to a library
     memory: int = 8 << 30  # bytes that a library may allocate
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a sweep is: ``done`` of ``total`` configs in ``seconds``, the last ones of ``op``."""
+    """The progress of a sweep: ``done`` of ``total`` configs in ``seconds``, the last ones of ``op``."""
 
     done: int
     total: int
@@ -61,24 +61,24 @@ class Progress:
 
 @dataclass
 class Summary:
-    """What a sweep came to; the rows are in SQL under ``runs``."""
+    """The outcome of a sweep; its rows are in SQL under ``runs``."""
 
     runs: list[int] = field(default_factory=list)
     asked: int = 0
-    kept: int = 0  # that had an answer before
-    left: int = 0  # that the budget did not reach
+    kept: int = 0  # configs that already had an answer
+    left: int = 0  # configs that the budget did not reach
     seconds: float = 0.0
     agreement: list[Row] = field(default_factory=list)  # see the question "agreement"
-    evidence: str = ""  # ``evidence_hash``; "" where something is left
+    evidence: str = ""  # ``evidence_hash``; "" if something is left
     skipped: dict[str, str] = field(default_factory=dict)  # op or backend -> why it was not asked about
     undocumented: dict[str, list[str]] = field(
         default_factory=dict
-    )  # backend -> ops it has without a document
+    )  # backend -> ops that it has but no document mentions
 
 
 @dataclass
 class _Run:
-    """One op on one target; its row in SQL, and the indices without an answer."""
+    """One op on one target, with its row in SQL and the indices without an answer."""
 
     op: str
     target: Target
@@ -106,10 +106,10 @@ def sweep(
 ) -> Summary:
     """Asks ``libraries`` about ``count`` configs of each op (None: all) that the specs document for a backend.
 
-    ``backends`` None: all that can be asked, as far as the libraries are there.  ``execute``: of every so many configs one
-    that is good and accepted is finalized and executed, 0: none.  ``jobs`` None: one process per core; ``dask``: the
-    address of a scheduler whose workers do it instead.  ``stop`` is asked before each chunk whether to leave the rest.
-    Raises OpdbError for an unknown op, SoC or backend, for a library that is asked for and does not open, and as
+    ``backends`` None: all that can be asked and whose libraries are present.  ``execute``: one good and accepted config in so many
+    is finalized and executed, 0: none.  ``jobs`` None: one process per core; ``dask``: the
+    address of a scheduler whose workers do it instead.  ``stop`` is called before each chunk; True leaves the rest.
+    Raises OpdbError for an unknown op, SoC or backend, for a named library that does not open, and like
     opdb.core.pool.open_pool.
     """
     started = time.monotonic()
@@ -146,10 +146,10 @@ def sweep(
 
 
 def evidence_hash(store: Store, runs: Collection[int], count: int | None = None) -> str:
-    """sha256 over the evidence of runs: configs, what the library and we said; no times, no numbers of rows.
+    """Returns the sha256 of the evidence of runs: configs, the library's verdicts and opdb's; no times, no row numbers.
 
-    Of the log of a verdict the numbers do not count: libraries print some from memory that was never set.  The
-    log of a graph does not count at all: its lines come from several threads.
+    Numbers in the log of a verdict are masked: libraries print some from uninitialized memory.  The
+    log of a graph is left out entirely: its lines come from several threads.
     """
     run, result = schema.probe_run, schema.probe_result
     said = ("backend", "soc", "sdk", "position", "type_row", "config", "validates", "finalizes", "executes",
@@ -212,7 +212,7 @@ def _targets(
 def _record(
     catalog: Catalog, validator: Validator, target: Target, seed: int, execute: int, command: str
 ) -> ProbeRunRecord:
-    """What a run is known by.  ``note`` holds what its evidence depends on besides the op's definition."""
+    """The key of a run.  ``note`` has everything besides the op's definition that its evidence depends on."""
     note = f"generator {GENERATOR}, execute {execute}, validator {validator.sha256[:16]}"
     op = validator.op
     return ProbeRunRecord(__version__, catalog.op_hash(op), seed, command, note, op=op, soc=target.soc or "")
@@ -244,7 +244,7 @@ def _ask_all(
     total = sum(len(r.left) for r in runs)
 
     def following() -> Iterator[Chunk]:
-        """The next chunk, as long as there is time for it."""
+        """Yields the next chunk while there is time."""
         for chunk in list(_chunks(runs)):
             late = limits.budget is not None and time.monotonic() - started >= limits.budget
             if late or stop():
@@ -267,7 +267,7 @@ def _ask_all(
 
 
 def _chunks(runs: Sequence[_Run]) -> Iterator[Chunk]:
-    """The first chunk of every run, then the second ones...: what a budget cuts off is depth, not ops."""
+    """Yields the first chunk of every run, then the second ones...: a budget cuts off depth, not ops."""
     longest = max((len(r.left) for r in runs), default=0)
     for start in range(0, longest, CHUNK):
         for run in runs:

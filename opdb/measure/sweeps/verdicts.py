@@ -1,4 +1,4 @@
-"""Our verdict by the definitions as they are, whether or not their validators have been generated.
+"""Gives opdb's verdict by the current definitions, even if their validators have not been generated.
 
 validators = validators_of(catalog, ["Relu"])
 judge(validators["Relu"].module, config, Target("HTP", "SM8650"))
@@ -37,13 +37,13 @@ class Validator:
 
     @cached_property
     def module(self) -> Any:
-        """What ``import`` would give: SIGNATURE, DOCUMENTED, ``validate``, ``infer``."""
+        """The module that ``import`` would give: SIGNATURE, DOCUMENTED, ``validate``, ``infer``."""
         made = ModuleType(f"validator of {self.op}")
         exec(compile(self.source, f"<{made.__name__}>", "exec"), made.__dict__)
         return made
 
     def infer(self, config: OpConfig) -> dict[str, Any]:
-        """As ``opdb.judge.validate.infer``."""
+        """Infers output shapes like ``opdb.judge.validate.infer``."""
         shapes: dict[str, Any] = self.module.infer(config)
         return shapes
 
@@ -52,7 +52,7 @@ class Validator:
 
 
 def validators_of(catalog: Catalog, ops: Iterable[str] | None = None) -> dict[str, Validator]:
-    """The validators of ``ops`` (None: all), made from the catalogue.  Raises KeyError for an unknown op."""
+    """Makes the validators of ``ops`` (None: all) from the catalog.  Raises KeyError for an unknown op."""
     out = {}
     for name in catalog.ops if ops is None else ops:
         compiled = catalog.compiled(name)

@@ -1,4 +1,4 @@
-"""An exponential whose input is clamped to the range outside of which half precision gives 0 or infinity."""
+"""An exponential with a clamped input: beyond the limits, half precision gives 0 or infinity anyway."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 HTP moves a product by a constant of one element, or of one per channel, across the op that reads it.  It finalizes no
 graph in which one of the two tensors has five dimensions and the other does not, nor one in which a constant is added
-afterwards.  A product whose constant comes first stays where it is.
+afterward.  A product whose constant comes first stays where it is.
 """
 
 from __future__ import annotations

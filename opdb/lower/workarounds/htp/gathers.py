@@ -14,7 +14,7 @@ VECTOR = 128  # bytes
 
 
 def from_one_matrix(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
-    """Gathers rows of one matrix.  None for a table with an encoding per slice and several slices, which no Reshape keeps."""
+    """Gathers rows of one matrix.  None for a table with a separate encoding per slice, which no Reshape keeps."""
     return None if _sliced(op) else list(_of_rows(op, facts.number))
 
 

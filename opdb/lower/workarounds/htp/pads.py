@@ -11,7 +11,7 @@ from opdb.runtime.tensors import TensorRef, full, intermediate, stored_range
 
 
 def by_concat(op: LoweredOp, facts: Facts) -> Sequence[LoweredOp] | None:
-    """A Concat, after a Pad of the other dimensions where these are padded."""
+    """A Concat, after a Pad of the other dimensions if these are padded."""
     return list(_joined(op, facts.number))
 
 

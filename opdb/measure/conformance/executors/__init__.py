@@ -1,4 +1,4 @@
-"""Who answers conformance cases: one table of executors by name."""
+"""The table of executors, which answer conformance cases, by name."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def _qnn(name: str, backend: str, soc: str, catalog: Catalog) -> Executor:
     return VendorExecutor(name, backend, catalog, soc if name in PER_SOC else "")
 
 
-#: The libraries of QNN that answer here, e.g. qnn-htp.
+#: QNN's libraries that run on this machine, e.g. qnn-htp.
 LIBRARIES = {f"qnn-{b.name.lower()}": b for b in ASKED}
-#: name -> a function of the SoC and of the catalogue, from which some build kernels.  Each raises MissingExtra, naming itself,
-#: when its extra is not installed.
+#: name -> a function of the SoC and of the catalog, from which some build kernels.  Each raises MissingExtra, naming itself,
+#: if its extra is not installed.
 EXECUTORS: dict[str, Callable[[str, Catalog], Executor]] = {
     "python": _python,
     "c": _c,
@@ -61,7 +61,7 @@ EXECUTORS: dict[str, Callable[[str, Catalog], Executor]] = {
     "onnx.reference": _onnx,
     **{name: partial(_qnn, name, b.name) for name, b in LIBRARIES.items()},
 }
-#: The executors that are asked where none is named.  Those of plug-ins want more, e.g. Hexagon's compiler.
+#: The default executors.  Those of plug-ins need more, e.g. Hexagon's compiler.
 USUAL = tuple(EXECUTORS)
 EXECUTORS |= {name: partial(_added, name) for name in plugins.names("EXECUTORS")}
 PER_SOC = tuple(name for name, b in LIBRARIES.items() if b.per_soc)
@@ -74,9 +74,9 @@ def require_known(name: str) -> None:
 
 
 def open_executors(name: str, socs: tuple[str, ...], catalog: Catalog) -> Iterator[Executor]:
-    """The executor of that name, once for each SoC where it depends on one.
+    """Yields the executor of that name, once per SoC if it depends on one.
 
-    Raises OpdbError for an unknown name, MissingExtra (naming the executor) where it cannot be had.
+    Raises OpdbError for an unknown name, MissingExtra (naming the executor) if it is unavailable.
     """
     require_known(name)
     for soc in socs if name in PER_SOC else ("",):

@@ -20,58 +20,58 @@ Params = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Answer:
-    """What an executor made of a case.
+    """An executor's answer to a case.
 
-    ok: accepted, with the outputs as stored (None where nothing was computed).  violation: rejected, for
-    these rules (a vendor's library names none).  unsupported: it has nothing for such a case.  error: a
+    ok: accepted, with the outputs as stored (None if nothing was computed).  violation: rejected, for
+    these rules (a vendor's library names none).  unsupported: it cannot handle the case.  error: a
     ``stage`` failed ("no"), crashed or hung (``how``).
     """
 
     kind: Literal["ok", "violation", "unsupported", "error"]
     outputs: tuple[Array, ...] | None = None
-    rules: tuple[str, ...] = ()  # of a violation; of ok: warnings
+    rules: tuple[str, ...] = ()  # for a violation; for ok: warnings
     stage: Stage = "validate"
     how: Literal["no", "crashed", "hung"] = "no"
     text: str = ""
     code: int | None = None
     code_name: str = ""
     log: tuple[str, ...] = field(default=())
-    #: Whether a kernel or a graph was asked for, and none is there.
+    #: False if no kernel or graph was needed, or none is available.
     computed: bool = True
 
 
 class NoOracle(Exception):
-    """The documents do not say what comes out; the reason."""
+    """Raised with the reason if the documents do not define the result."""
 
 
 class Executor(Protocol):
-    """``name`` is what --executor takes; ``backend`` the QNN backend that it measures, or ''.
+    """``name`` is the value for --executor; ``backend`` the QNN backend that it measures, or ''.
 
-    Executors that hold nothing inherit ``renew`` and ``close``.
+    Executors that hold no resources inherit ``renew`` and ``close``.
     """
 
     name: str
     backend: str
     soc: str
-    #: Whether it computes with float16 what the config says in float32.
+    #: True if it computes with float16 where the config says float32.
     half: bool
 
     def record(self) -> ExecutorRecord:
-        """Who computes, for SQL.  Raises OpdbError when it cannot be started."""
+        """Returns the executor's record for SQL.  Raises OpdbError if it cannot be started."""
         ...
 
     def takes(self, case: Case) -> bool:
-        """Whether the case is a question to this executor at all."""
+        """True if the case applies to this executor at all."""
         ...
 
     def answer(self, case: Case, inputs: Sequence[Array | None]) -> Answer:
-        """``inputs``: the data of each input of the config, as stored."""
+        """Answers a case.  ``inputs``: the data of each input of the config, as stored."""
         ...
 
     def renew(self) -> None:
-        """What it computed was wrong, and may have overwritten memory: what comes next starts anew."""
+        """Starts fresh after a wrong result, which may have overwritten memory."""
         return
 
     def close(self) -> None:
-        """Lets go of what is held."""
+        """Releases all resources."""
         return

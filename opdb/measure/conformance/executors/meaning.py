@@ -1,4 +1,4 @@
-"""What the references compute from: real values in the order of an op's inputs, and parameters by name."""
+"""The arguments of the references: real values in the order of an op's inputs, and parameters by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opdb.measure.conformance.executors.base import Array, NoOracle
 from opdb.runtime.binding import arrange
 
 ABSENT = TensorConfig("", "f32", (), "NULL")
-#: Ops of which some inputs are real and others whole: indices, sizes, truth values.
+#: Ops with some real inputs and some whole ones: indices, sizes, truth values.
 MIXED = (
     "AxisAlignedBboxTransform", "BatchPermutation", "BoxWithNmsLimit", "CropAndResize", "DequantizeAdd",
     "ElementWiseMux", "ElementWiseSelect", "Gather", "GatherElements", "GatherNd", "GroupQueryAttention", "Gru",
@@ -24,10 +24,10 @@ MIXED = (
 def meaning(
     config: OpConfig, inputs: Sequence[Array | None]
 ) -> tuple[OpConfig, list[Array | None], dict[str, Any]]:
-    """The config with its inputs as the spec orders them, their real values (float64, int64 or bool), the parameters.
+    """Returns the config with inputs in the spec's order, their real values (float64, int64 or bool), and the parameters.
 
-    An input that is left out is ABSENT, and None among the values.  Raises NoOracle where the documents do
-    not say what the values mean.
+    An omitted input is ABSENT, and None among the values.  Raises NoOracle if the documents do
+    not define the meaning of the values.
     """
     for t in (*config.inputs, *config.outputs):
         axis = t.quant.axis if t.quant is not None and "AXIS" in t.quant.encoding else None
@@ -46,7 +46,7 @@ def meaning(
 
 
 def optional(inputs: Sequence[Any], i: int) -> Any:
-    """Input ``i``, or None where it is left out."""
+    """Input ``i``, or None if it is omitted."""
     return inputs[i] if i < len(inputs) else None
 
 

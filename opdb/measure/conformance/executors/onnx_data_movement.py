@@ -1,4 +1,4 @@
-"""ONNX's counterparts of ops that move elements, or make them out of indices, and of conversions."""
+"""ONNX's counterparts of ops that move elements or make them from indices, and of conversions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opdb.measure.conformance.executors.base import Array, NoOracle, Params
 from opdb.measure.conformance.executors.onnx_nodes import channels_first, channels_last, node, nodes
 
 Inputs = Sequence[Any]  # arrays; None for an omitted input
-#: Ends of a slice that is as long as the axis.
+#: Ends of a slice over a whole axis.
 FIRST, LAST = -(2**62), 2**62
 
 
@@ -83,7 +83,7 @@ def space_to_depth(config: OpConfig, inputs: Inputs, params: Params) -> list[Arr
 
 
 def strided_slice(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
-    """Slice; Squeeze for the axes that shrink, Unsqueeze for those that are new."""
+    """Slice; Squeeze for the axes that shrink, Unsqueeze for new ones."""
 
     def bit(name: str, i: int) -> bool:
         return bool(params.get(name, 0) >> i & 1)
@@ -161,7 +161,7 @@ def one_hot(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
 
 
 def constant_of_shape(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
-    """The numbers of ``shape`` are any: what counts is the shape that the output is declared with."""
+    """The numbers in ``shape`` are ignored: only the output's declared shape counts."""
     sizes = np.array(config.outputs[0].shape)
     return [node("ConstantOfShape", sizes, value=np.array([params["value"]], np.float64))]
 
@@ -183,7 +183,7 @@ def select(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
 
 
 def cast(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
-    """Of stored numbers, whatever their encodings say."""
+    """Casts stored numbers, whatever their encodings are."""
     (source,), (made,) = config.inputs, config.outputs
     x = data.quantised(inputs[0], source) if BY_SHORT[source.dtype].quantized else inputs[0]
     if made.dtype == "bf16":
@@ -193,7 +193,7 @@ def cast(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
 
 
 def convert(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
-    """QuantizeLinear, and DequantizeLinear for what its numbers mean; real numbers are cast."""
+    """QuantizeLinear, then DequantizeLinear for the real values; real numbers are cast."""
     (source,), (made,) = config.inputs, config.outputs
     y = inputs[0]
     if BY_SHORT[source.dtype].quantized:
@@ -210,7 +210,7 @@ def _axis(tensor: TensorConfig) -> int:
 
 
 def _encoding(tensor: TensorConfig) -> tuple[Array, Array]:
-    """ONNX's scale, and its zero point, which is QNN's offset with the other sign."""
+    """ONNX's scale and zero point; the zero point is QNN's offset with the opposite sign."""
     kind, quant = BY_SHORT[tensor.dtype], tensor.quant
     if (
         quant is None

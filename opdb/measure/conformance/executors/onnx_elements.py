@@ -1,4 +1,4 @@
-"""ONNX's counterparts of ops of elements."""
+"""ONNX's counterparts of elementwise ops."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _clip(x: Array, low: float, high: float) -> Array:
 
 
 def _floor_div(x: Arrays, params: Params) -> Array:
-    """ONNX divides whole numbers towards zero."""
+    """Corrects for ONNX dividing whole numbers toward zero."""
     a, b = x
     if a.dtype.kind == "f":
         return node("Floor", node("Div", a, b))
@@ -37,7 +37,7 @@ def _floor_div(x: Arrays, params: Params) -> Array:
 
 
 def _mod(x: Arrays, params: Params) -> Array:
-    """ONNX's Mod of real numbers has the sign of the dividend."""
+    """Corrects for ONNX's Mod of real numbers having the sign of the dividend."""
     a, b = x
     if a.dtype.kind != "f":
         return node("Mod", a, b)
@@ -59,7 +59,7 @@ def _rsqrt(x: Arrays, params: Params) -> Array:
 
 
 def _softplus(x: Arrays, params: Params) -> Array:
-    """ONNX's has neither a factor nor a threshold, of which a negative one never gives way to the line."""
+    """Adds a factor and a threshold, which ONNX's Softplus lacks; a negative threshold never switches to the straight line."""
     beta, threshold = (np.asarray(params.get(n, d)) for n, d in (("beta", 1.0), ("threshold", -1.0)))
     scaled = node("Mul", x[0], beta)
     y = node("Div", node("Softplus", scaled), beta)
@@ -76,7 +76,7 @@ def _is_inf(x: Arrays, params: Params) -> Array:
     return node("IsInf", x[0], **wanted)
 
 
-#: Functions that have attributes, or are a few nodes.
+#: Functions with attributes, or that take a few nodes.
 BUILT: dict[str, Callable[[Arrays, Params], Array]] = {
     "ELU": lambda x, p: node("Elu", x[0], alpha=p.get("alpha", 1.0)),
     "FLOOR_DIV": _floor_div,

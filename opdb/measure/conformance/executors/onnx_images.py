@@ -1,4 +1,4 @@
-"""ONNX's counterparts of ops of images, boxes and sequences."""
+"""ONNX's counterparts of ops on images, boxes and sequences."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def resize(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
 
 
 def resize_bilinear(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
-    """What lies outside the image weighs nothing with antialias, as in PyTorch; without it that is the edge."""
+    """Gives places outside the image no weight with antialias, as in PyTorch; without it, the edge is repeated."""
     smooth = int(params.get("antialias", False))
     more = {"antialias": smooth, "exclude_outside": smooth}
     return _resized(config, inputs[0], mode="linear", coordinate_transformation_mode=_place(params), **more)
 
 
 def resize_nearest(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
-    """The pixel under the center, or under the origin; aligned corners round up at ties."""
+    """Picks the pixel under the center, or under the origin; aligned corners round up at ties."""
     place = _place(params)
     rounding = "floor" if place == "asymmetric" else "round_prefer_ceil"
     return _resized(
@@ -60,7 +60,7 @@ def resize_nearest(config: OpConfig, inputs: Inputs, params: Params) -> list[Arr
 
 
 def crop_and_resize(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
-    """Resize with the box as its region, box by box."""
+    """Resize with each box as its region, one at a time."""
     image, boxes, batch = inputs
     _, height, width, channels = config.outputs[0].shape
     if params.get("interpolation_mode", 0) == 1:
@@ -92,7 +92,7 @@ def grid_sample(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]
 
 
 def roi_align(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
-    """ONNX has one scale for both axes: the regions are scaled before."""
+    """Scales the regions first, because ONNX has one scale for both axes."""
     image, rois, batch = inputs
     _, height, width, _ = config.outputs[0].shape
     down, along = params["img_size_ratio"]
@@ -109,9 +109,9 @@ def roi_align(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
 
 
 def non_max_suppression(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
-    """QNN keeps a score that is the threshold, and gives each batch as many rows.
+    """QNN keeps scores equal to the threshold, and gives every batch the same number of rows.
 
-    Those after a batch's last box are copies of that, or (batch, 0, 0) without one.
+    Rows after a batch's last box are copies of that, or (batch, 0, 0) if there is none.
     """
     boxes, scores = inputs
     iou, score = (np.array([params.get(n, 0.0)], np.float32) for n in ("iou_threshold", "score_threshold"))
@@ -152,7 +152,7 @@ def _over_time(config: OpConfig, given: dict[str, Array], params: Params) -> tup
 
 
 def _result(config: OpConfig, params: Params, sequence: Array, last: Sequence[Array]) -> list[Array]:
-    """ONNX's outputs have an axis for the direction."""
+    """Removes the axis for the direction that ONNX's outputs have."""
     whole = sequence[:, 0]
     if not params.get("time_major", True) and len(config.outputs[0].shape) == 3:
         whole = np.swapaxes(whole, 0, 1)
@@ -160,7 +160,7 @@ def _result(config: OpConfig, params: Params, sequence: Array, last: Sequence[Ar
 
 
 def _stacked(given: dict[str, Array], names: Sequence[str]) -> Array:
-    """Parts one below the other, for one direction."""
+    """Stacks parts vertically, for one direction."""
     return np.concatenate([given[n] for n in names])[None]
 
 
@@ -180,7 +180,7 @@ def gru(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
 
 
 def lstm(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
-    """The input gate of a cell without one is 1 less the forget gate: sigmoid(-x) is 1 - sigmoid(x)."""
+    """The input gate of a cell without one is 1 minus the forget gate: sigmoid(-x) is 1 - sigmoid(x)."""
     given = {t.name: v for t, v in zip(config.inputs, inputs, strict=True) if v is not None}
     x, direction = _over_time(config, given, params)
     if any(n.startswith("ln_") or n == "w_proj" for n in given):
@@ -210,7 +210,7 @@ def lstm(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
 
 
 def _gates(given: dict[str, Array], x: Array, h: Array, seen: dict[str, Array]) -> list[Array]:
-    """What goes into the functions of the gates; ``seen``: the cell that each looks at.  ONNX does not give them."""
+    """The arguments of the gates' functions, which ONNX does not return; ``seen``: the cell state that each gate reads."""
     made = []
     for gate, cell in seen.items():
         from_x = node("Gemm", x, given[f"w_x{gate}"], given[f"b_{gate}"], transB=1)

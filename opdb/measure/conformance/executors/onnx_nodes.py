@@ -11,21 +11,21 @@ from opdb.measure.conformance.executors.base import Array, NoOracle
 
 #: The version of ONNX's operators: the first with RMSNormalization and RotaryEmbedding.
 OPSET = 23
-#: The types in which numbers are computed, widest first, by numpy's kind.
+#: The types of computation, widest first, by numpy's kind.
 WIDEST = {"f": ("float64", "float32"), "i": ("int64", "int32"), "b": ("bool",)}
 NAMES = {"float64": "tensor(double)", "float32": "tensor(float)"}
 
 
 def node(op: str, *inputs: Array | None, **attributes: Any) -> Array:
-    """The one output of an ONNX node; see ``nodes``."""
+    """Computes the only output of an ONNX node; see ``nodes``."""
     return nodes(op, 1, *inputs, **attributes)[0]
 
 
 def nodes(op: str, outputs: int, *inputs: Array | None, **attributes: Any) -> list[Array]:
-    """The first ``outputs`` outputs of an ONNX node.
+    """Computes the first ``outputs`` outputs of an ONNX node.
 
-    None stands for an input that is left out; an attribute that is an array becomes a tensor.  float64 becomes
-    float32, and int64 int32, for an operator that has no wider type.  Raises NoOracle for inputs of kinds
+    None stands for an omitted input; an array as an attribute becomes a tensor.  float64 becomes
+    float32, and int64 int32, for an operator without a wider type.  Raises NoOracle for inputs of kinds
     that ONNX's operator does not take, MissingExtra without onnx, and whatever the evaluator raises.
     """
     try:
@@ -60,7 +60,7 @@ def nodes(op: str, outputs: int, *inputs: Array | None, **attributes: Any) -> li
 
 
 def _typed(op: str, array: Array, types: set[str]) -> Array:
-    """The array, or one of a type that the operator takes."""
+    """The array, converted if necessary to a type that the operator takes."""
 
     def taken(dtype: str) -> bool:
         return NAMES.get(dtype, f"tensor({dtype})") in types
@@ -74,10 +74,10 @@ def _typed(op: str, array: Array, types: set[str]) -> Array:
 
 
 def channels_first(x: Array) -> Array:
-    """[N, ..., C] as [N, C, ...]."""
+    """Moves channels from last to first: [N, ..., C] to [N, C, ...]."""
     return np.moveaxis(x, -1, 1)
 
 
 def channels_last(x: Array) -> Array:
-    """[N, C, ...] as [N, ..., C]."""
+    """Moves channels from first to last: [N, C, ...] to [N, ..., C]."""
     return np.moveaxis(x, 1, -1)

@@ -37,7 +37,7 @@ def arg(op: str) -> Counterpart:
 
 
 def moments(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
-    """The mean, and the mean of the squares of the distances from it."""
+    """The mean, and the mean of the squared distances from it."""
     axes, keep = np.array(params["axes"], np.int64), int(params["keep_dims"])
     more = {"noop_with_empty_axes": 1}
     distance = node("Sub", inputs[0], node("ReduceMean", inputs[0], axes, keepdims=1, **more))
@@ -66,7 +66,7 @@ def softmax(op: str) -> Counterpart:
 
 
 def _over(x: Array, axes: list[int], norm: Callable[[Array, list[int]], Array]) -> Array:
-    """A norm of ONNX is over the last axes: those of the op are brought there, in their order, and back."""
+    """Moves the op's axes to the end, in their order, and back, because ONNX's norms are over the last axes."""
     if not axes:
         raise NoOracle("ONNX's norms are over one axis or more")
     order = [d for d in range(x.ndim) if d not in axes] + axes
@@ -84,7 +84,7 @@ def layer_norm(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
 
 
 def rms_norm(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
-    """ONNX's has no beta."""
+    """Adds beta, which ONNX's RMSNormalization lacks."""
 
     def norm(x: Array, sizes: list[int]) -> Array:
         gamma = np.ones(sizes) if optional(inputs, 1) is None else inputs[1]
@@ -96,7 +96,7 @@ def rms_norm(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
 
 
 def _of_channels(x: Array, i: int, inputs: Inputs, default: float) -> Array:
-    """Input ``i``, a number or one for each channel, as one for each channel."""
+    """Input ``i``, a number or one per channel, broadcast to one per channel."""
     given = optional(inputs, i)
     return np.broadcast_to(default if given is None else given, x.shape[-1:]).astype(np.float64)
 
@@ -111,7 +111,7 @@ def group_norm(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
 
 
 def instance_norm(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
-    """RMSNormalization where the op is one."""
+    """Uses RMSNormalization if the op is one."""
     x, region, epsilon = inputs[0], params.get("region", 0), params.get("epsilon", 1e-12)
     gamma, beta = _of_channels(x, 1, inputs, 1.0), _of_channels(x, 2, inputs, 0.0)
     if params.get("mode", 0) == 1 and region != 0:
@@ -123,7 +123,7 @@ def instance_norm(config: OpConfig, inputs: Inputs, params: Params) -> list[Arra
 
 
 def batchnorm(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
-    """QNN's is BatchNormalization with the statistics worked into weight and bias: mean 0, variance 1."""
+    """BatchNormalization with mean 0 and variance 1: QNN's has the statistics folded into weight and bias."""
     x = inputs[0]
     weight, bias = _of_channels(x, 1, inputs, 1.0), _of_channels(x, 2, inputs, 0.0)
     image = x.reshape(-1, x.shape[-1])
@@ -132,7 +132,7 @@ def batchnorm(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
 
 
 def l2_norm(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
-    """ONNX's LpNormalization has no epsilon: its parts, ReduceL2 and Div, with the root of epsilon as the least."""
+    """ReduceL2 and Div with the root of epsilon as the minimum, because ONNX's LpNormalization has no epsilon."""
     x, axes = inputs[0], params.get("axes")
     axes = np.array([params.get("axis", 0)] if axes is None else axes, np.int64)
     norm = node("ReduceL2", x, axes, keepdims=1, noop_with_empty_axes=1)
@@ -140,7 +140,7 @@ def l2_norm(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
 
 
 def lrn(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
-    """ONNX divides alpha by the number of neighbors."""
+    """Multiplies alpha by the number of neighbors, which ONNX divides it by."""
     if params.get("region", 0) == 1:
         raise NoOracle("ONNX's LRN is across channels")
     x, size = inputs[0], 2 * params["radius"] + 1
@@ -154,7 +154,7 @@ def lrn(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
 
 
 def _pads(rows: Any) -> list[int]:
-    """[[before, after], ...] as ONNX has them: all befores, then all afters."""
+    """Converts [[before, after], ...] to ONNX's order: all befores, then all afters."""
     return [int(v) for v in np.array(rows).reshape(-1, 2).T.reshape(-1)]
 
 
@@ -173,7 +173,7 @@ def pool(op: str, **attributes: int) -> Counterpart:
 
 
 def l2_pool(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
-    """ONNX's LpPool takes the root of the sum, QNN's op that of the mean."""
+    """Built from an average of squares: ONNX's LpPool takes the root of the sum, QNN's op that of the mean."""
     squares = node("Mul", inputs[0], inputs[0])
     return [node("Sqrt", pool("AveragePool")(config, [squares], params)[0])]
 
@@ -197,7 +197,7 @@ def mat_mul(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
 
 
 def _list(value: Any) -> list[int]:
-    """Parameters of one dim are numbers."""
+    """Turns a number, as parameters of one dimension are given, into a list."""
     return [value] if isinstance(value, int) else list(value)
 
 
@@ -210,7 +210,7 @@ def _sizes(params: Params, dims: int) -> dict[str, list[int]]:
 
 
 def conv(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
-    """Filters [taps, C / group, K] become [K, C / group, taps]; depthwise ones have C groups."""
+    """Converts filters [taps, C / group, K] to [K, C / group, taps]; depthwise ones have C groups."""
     x, weight = inputs[0], np.moveaxis(inputs[1], (-1, -2), (0, 1))
     group = x.shape[-1] if config.op.startswith("DepthWise") else params.get("group", 1)
     sizes = _sizes(params, x.ndim - 2)
@@ -218,7 +218,7 @@ def conv(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
 
 
 def transpose_conv(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
-    """Filters [taps, C, K / group] become [C, K / group, taps]."""
+    """Converts filters [taps, C, K / group] to [C, K / group, taps]."""
     x, weight, dims = inputs[0], np.moveaxis(inputs[1], (-2, -1), (0, 1)), inputs[0].ndim - 2
     y = node(
         "ConvTranspose", channels_first(x), weight, optional(inputs, 2), group=params.get("group", 1),

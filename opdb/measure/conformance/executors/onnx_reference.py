@@ -1,9 +1,9 @@
-"""The executor ``onnx.reference``: ONNX's reference evaluator, for ops that ONNX has an operator for.
+"""The executor ``onnx.reference``: ONNX's reference evaluator, for ops with an ONNX operator.
 
-A counterpart is one node of ONNX, or a few, on the real values of the inputs, in float64 where ONNX has that
-type; layouts are brought to ONNX's and back.  It shares no formula with the kernels, nor with the judge but for
-Resize, ResizeBilinear, ResizeNearestNeighbor and NonMaxSuppression, of which PyTorch has not all modes: that
-both references agree is what it shows.
+A counterpart is one ONNX node, or a few, on the real values of the inputs, in float64 if ONNX has that
+type; layouts are converted to ONNX's and back.  It shares no formula with the kernels, and none with the judge except
+for Resize, ResizeBilinear, ResizeNearestNeighbor and NonMaxSuppression, for which PyTorch lacks some modes: it shows
+that both references agree.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ except ImportError:
 
 
 class OnnxExecutor(Executor):
-    """What ONNX's reference computes, as the tensors of the op store it."""
+    """Computes with ONNX's reference; outputs are stored as the op's tensors store them."""
 
     name, backend, soc, half = "onnx.reference", "", "", False
 
@@ -42,7 +42,7 @@ class OnnxExecutor(Executor):
         return case.runs
 
     def answer(self, case: Case, inputs: Sequence[Array | None]) -> Answer:
-        """An exception of the evaluator is an error of the stage "execute", but for a config that draws a warning."""
+        """Reports an exception of the evaluator as an error of the stage "execute", unless the config draws a warning."""
         try:
             outputs = compute(case.config, inputs)
         except NoOracle as reason:
@@ -62,7 +62,7 @@ class OnnxExecutor(Executor):
 def compute(config: OpConfig, inputs: Sequence[Array | None]) -> tuple[Array, ...]:
     """The outputs of an accepted config, as stored.
 
-    Raises NoOracle where ONNX has no operator that says the same, and whatever ONNX's evaluator raises.
+    Raises NoOracle if ONNX has no equivalent operator, and whatever ONNX's evaluator raises.
     """
     counterpart = OPS.get(config.op)
     if counterpart is None:
@@ -73,11 +73,11 @@ def compute(config: OpConfig, inputs: Sequence[Array | None]) -> tuple[Array, ..
 
 
 def _shaped(y: Array, tensor: TensorConfig) -> Array:
-    """QNN gives one number as a tensor of rank 1 where ONNX's is of rank 0."""
+    """Reshapes a single number of rank 0 to rank 1, as QNN has it."""
     return y.reshape(1) if y.shape == () and tensor.shape == (1,) else y
 
 
-#: Ops that ONNX has an operator for that is no use here.
+#: Ops whose ONNX operator is of no use here.
 UNCOMPUTED = {
     "RandomNormalLike": "the numbers of ONNX's RandomNormalLike are others each time",
     "RandomUniformLike": "the numbers of ONNX's RandomUniformLike are others each time",

@@ -1,6 +1,6 @@
-"""What becomes of boxes and of what lies in them: PyTorch's pools and samples, ONNX's reference of suppression.
+"""Oracles for boxes and for what lies in them: PyTorch's pools and samples, ONNX's reference of suppression.
 
-Where QNN's documents leave something open, it is what QNN CPU 2.47 was seen to do; docs/reference/kernels.md says what.
+If QNN's documents leave something open, it follows the observed behavior of QNN CPU 2.47; docs/reference/kernels.md lists these.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from opdb.measure.conformance.executors.oracle_data_movement import stored_in
 
 
 def kept(boxes: T, scores: T, iou: float, score: float, most: int) -> T:
-    """ONNX's (batch, class, box) of boxes [N, n, 4] and scores [N, C, n]; a score that is the threshold counts."""
+    """ONNX's (batch, class, box) of boxes [N, n, 4] and scores [N, C, n]; a score equal to the threshold counts."""
     found = node(
         "NonMaxSuppression",
         boxes.float().numpy(),
@@ -32,12 +32,12 @@ def kept(boxes: T, scores: T, iou: float, score: float, most: int) -> T:
 
 
 def _nothing(config: OpConfig) -> list[T]:
-    """The results of no batch at all."""
+    """The results for zero batches."""
     return [torch.zeros(t.shape, dtype=torch.float64) for t in config.outputs]
 
 
 def non_max_suppression(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """Each batch has as many rows; those after its last box are copies of that, or (batch, 0, 0) without one."""
+    """Every batch has the same number of rows; those after its last box are copies of that, or (batch, 0, 0) if there is none."""
     boxes, scores = inputs
     if not len(boxes):
         return _nothing(config)
@@ -54,14 +54,14 @@ def non_max_suppression(config: OpConfig, inputs: Inputs, params: Params) -> lis
 
 
 def _best(classes: list[T], scores: T, most: int) -> list[tuple[int, int]]:
-    """(class, box) of the best of all classes, best first; ``classes``: the boxes that each keeps."""
+    """(class, box) of the best over all classes, best first; ``classes``: the boxes that each keeps."""
     every = [(c, int(b)) for c, found in enumerate(classes) for b in found]
     order = torch.sort(torch.tensor([scores[b, c] for c, b in every]), descending=True, stable=True).indices
     return [every[i] for i in order[:most].tolist()]
 
 
 def _filled(rows: list[T], most: int, like: T) -> T:
-    """Rows, and zeros up to ``most``."""
+    """The rows, padded with zeros up to ``most``."""
     made = torch.zeros((most, *like.shape[2:]), dtype=like.dtype)
     for i, row in enumerate(rows):
         made[i] = row
@@ -100,7 +100,7 @@ def multi_class_nms(config: OpConfig, inputs: Inputs, params: Params) -> list[T]
 
 
 def combined_nms(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """TensorFlow's, with a score that is the threshold."""
+    """TensorFlow's version, but a score equal to the threshold counts."""
     boxes, scores = inputs
     if not len(boxes):
         return _nothing(config)
@@ -126,14 +126,14 @@ def combined_nms(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
 
 
 def _shared(boxes: T) -> T:
-    """The part that each two of boxes [n, 4] share of what they cover, 0 without area."""
+    """The intersection over union of each pair of boxes [n, 4]; 0 without area."""
     low, high = boxes[:, None, :2].maximum(boxes[:, :2]), boxes[:, None, 2:].minimum(boxes[:, 2:])
     both, area = (high - low).clamp(min=0).prod(-1), (boxes[:, 2:] - boxes[:, :2]).prod(-1)
     return torch.nan_to_num(both / (area[:, None] + area - both), 0.0)
 
 
 def _rescored(boxes: T, scores: T, params: Params) -> list[tuple[float, int]]:
-    """(score, box) of one class as in Soft-NMS (Bodla et al., 2017), in the order in which they are taken."""
+    """(score, box) of one class as in Soft-NMS (Bodla et al., 2017), in the order of selection."""
     shared, method = _shared(boxes), params["nms_kernel_method"]
     over = shared >= params["iou_threshold"]
     falls = [~over, torch.where(over, 1 - shared, 1.0), torch.exp(-(shared**2) / params["sigma"])][method]
@@ -148,7 +148,7 @@ def _rescored(boxes: T, scores: T, params: Params) -> list[tuple[float, int]]:
 
 
 def box_with_nms_limit(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """Soft-NMS of each batch and class; a limit keeps the best of all classes of a batch, class after class."""
+    """Soft-NMS of each batch and class; a limit keeps the best over all classes of a batch, sorted by class."""
     boxes, scores, batch_idx, splits = (*inputs, None)[:4]
     places = boxes.reshape(*scores.shape, 4)
     sizes = torch.unique_consecutive(batch_idx, return_counts=True)[1] if splits is None else splits
@@ -181,7 +181,7 @@ def box_with_nms_limit(config: OpConfig, inputs: Inputs, params: Params) -> list
 
 
 def axis_aligned_bbox_transform(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """Centers and sizes moved by the shifts over the weights, as in Fast R-CNN, clipped to the image."""
+    """Moves centers and sizes by the shifts divided by the weights, as in Fast R-CNN, and clips to the image."""
     boxes, deltas, batch, image = inputs
     corners = boxes.reshape(-1, 1, 2, 2)
     size, centre = corners[:, :, 1] - corners[:, :, 0], corners.mean(2)
@@ -196,7 +196,7 @@ def axis_aligned_bbox_transform(config: OpConfig, inputs: Inputs, params: Params
 
 
 def distribute_fpn_proposals(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """floor(canonical level + log2(side / canonical side)), held within the levels."""
+    """floor(canonical level + log2(side / canonical side)), clamped to the levels."""
     rois = inputs[0]
     low, high = params.get("roi_min_level", 2), params.get("roi_max_level", 5)
     side = torch.sqrt((rois[:, -2] - rois[:, -4]) * (rois[:, -1] - rois[:, -3]))
@@ -220,7 +220,7 @@ def collect_rpn_proposals(config: OpConfig, inputs: Inputs, params: Params) -> l
 
 
 def _samples(start: T, end: T, bins: int, samples: int, aligned: bool) -> tuple[T, int]:
-    """Places at equal distances, and how many there are in a bin."""
+    """Equally spaced positions, and their number per bin."""
     length = float(end - start) if aligned else max(float(end - start), 1.0)
     n = samples if samples > 0 else max(int(np.ceil(length / bins)), 0)
     places = (torch.arange(bins * n, dtype=torch.float64) + 0.5) * length / max(bins * n, 1)
@@ -228,7 +228,7 @@ def _samples(start: T, end: T, bins: int, samples: int, aligned: bool) -> tuple[
 
 
 def roi_align(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """grid_sample at the places, without those that lie more than a pixel outside."""
+    """grid_sample at the positions, with zeros for those more than a pixel outside."""
     image, rois, batch = inputs
     _, height, width, channels = config.outputs[0].shape
     down, along = params["img_size_ratio"]
@@ -251,7 +251,7 @@ def roi_align(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
 
 
 def roi_pooling(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """adaptive_max_pool2d of each region, which is infinitely low beside the image."""
+    """adaptive_max_pool2d of each region; places outside the image count as minus infinity."""
     image, rois, batch = inputs
     _, height, width, _ = config.outputs[0].shape
     down, along = params["img_size_ratio"]
@@ -269,12 +269,12 @@ def roi_pooling(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
     return [torch.stack(made)]
 
 
-#: Red, green and blue of (y, u - 128, v - 128): what QNN CPU 2.47 gives, near to ITU-R BT.601's 1.402, 0.344, 0.714, 1.772.
+#: Red, green and blue of (y, u - 128, v - 128) as QNN CPU 2.47 computes them, close to ITU-R BT.601's 1.402, 0.344, 0.714, 1.772.
 RGB = torch.tensor([[1, 0, 359 / 256], [1, -88 / 256, -183 / 256], [1, 454 / 256, 0]], dtype=torch.float64)
 
 
 def nv_to_rgb(first: str) -> Any:
-    """NV12 where the first of a pair of colors is ``u``, NV21 where it is ``v``."""
+    """NV12 if the first of a pair of colors is ``u``, NV21 if it is ``v``."""
 
     def oracle(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
         (made,) = config.outputs

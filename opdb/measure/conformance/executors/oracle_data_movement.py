@@ -1,4 +1,4 @@
-"""PyTorch's answers for ops that move elements, or make them out of indices."""
+"""PyTorch's answers for ops that move elements or make them from indices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opdb.measure.conformance.executors.base import Inputs, NoOracle, Params, T
 
 
 def same_type(config: OpConfig, ignored: Sequence[str] = ("shape", "indices", "condition")) -> None:
-    """Data is moved: what becomes of it in another type, the documents do not say."""
+    """Raises NoOracle if tensors have different types: the documents do not define conversions while moving data."""
     kinds = {t.dtype for t in (*config.inputs, *config.outputs) if t.type != "NULL" and t.name not in ignored}
     if len(kinds) > 1:
         raise NoOracle(
@@ -67,7 +67,7 @@ def channel_shuffle(config: OpConfig, inputs: Inputs, params: Params) -> list[T]
 
 
 def depth_to_space(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """PyTorch's pixel_shuffle is CRD with square blocks; the axes of the others are ONNX's."""
+    """PyTorch's pixel_shuffle is CRD with square blocks only; the axes of the other modes follow ONNX."""
     same_type(config)
     x, (bh, bw) = inputs[0], params["block_size"]
     n, h, w, d = x.shape
@@ -88,7 +88,7 @@ def space_to_depth(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
 
 
 def batch_to_space(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """As TensorFlow's batch_to_space."""
+    """TensorFlow's batch_to_space."""
     same_type(config)
     x, (bh, bw) = inputs[0], params["block_size"]
     n, h, w, c = x.shape
@@ -108,7 +108,7 @@ def space_to_batch(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
 
 
 def strided_slice(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """As numpy's slices; an end below zero, of a negative stride, is before the first element."""
+    """Slices like numpy; an end below zero with a negative stride means before the first element."""
     same_type(config)
 
     def bit(name: str, i: int) -> bool:
@@ -147,12 +147,12 @@ def im2col(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
 
 
 def _unfold(x: T, size: Any, dilation: Any, stride: Any) -> T:
-    """PyTorch's unfold is for real numbers; those of opdb are exact in float64."""
+    """Converts around PyTorch's unfold, which takes real numbers only; opdb's values are exact in float64."""
     return F.unfold(x.double(), size, dilation=dilation, stride=stride).to(x.dtype)
 
 
 def extract_patches(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """Padding SAME as TensorFlow's: what is odd goes to the end."""
+    """Padding SAME as in TensorFlow: an odd element goes to the end."""
     same_type(config)
     x, out = inputs[0].permute(0, 3, 1, 2), config.outputs[0].shape
     size, stride, rate = params["size"], params["stride"], params["rate"]
@@ -263,7 +263,7 @@ def shape(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
 
 
 def non_zero(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """The libraries want as many rows as there are elements; what is behind the found ones is open."""
+    """The libraries want as many rows as there are elements; the content after the found ones is undefined."""
     found = torch.nonzero(inputs[0])
     wanted = config.outputs[0].shape[0]
     if len(found) != wanted:
@@ -295,7 +295,7 @@ def argb_to_rgb(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
 
 
 def cast(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """Encodings are ignored: numbers are the stored ones.  Numbers that the new type does not hold are open."""
+    """Ignores encodings: uses the stored numbers.  The result for numbers that the new type cannot hold is undefined."""
     (source,), (made,) = config.inputs, config.outputs
     stored = stored_in(inputs[0], source)
     if made.dtype == "bool8":
@@ -313,7 +313,7 @@ def cast(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
 
 
 def stored_in(real: T, tensor: TensorConfig) -> T:
-    """The stored numbers of a quantized tensor; of another its numbers."""
+    """The stored numbers of a quantized tensor; the numbers themselves for another."""
     if not BY_SHORT[tensor.dtype].quantized:
         return real
     return torch.from_numpy(data.quantised(real.numpy(), tensor).astype("int64"))
@@ -328,7 +328,7 @@ def _limits(tensor: TensorConfig) -> tuple[int, int]:
 
 
 def _as_type(real: T, tensor: TensorConfig) -> T:
-    """Real numbers as the judge holds those of a tensor: whole and truth values as such."""
+    """Real numbers in the form that the judge compares: whole numbers and truth values as such."""
     kind = BY_SHORT[tensor.dtype]
     if kind.quantized or kind.qnn.startswith(("FLOAT", "BFLOAT")):
         return real

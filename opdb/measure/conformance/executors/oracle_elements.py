@@ -1,6 +1,6 @@
-"""PyTorch's answers for ops of elements: what ``torch_oracle`` asks for one element of each input.
+"""PyTorch's answers for elementwise ops, which ``torch_oracle`` calls with one element of each input.
 
-``function_of`` says which function an op config is; ElementWiseAdd and ElementWiseBinary with ADD are one.
+``function_of`` gives the function of an op config; ElementWiseAdd and ElementWiseBinary with ADD are the same.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from opdb.measure.conformance.executors.base import Inputs, NoOracle, Params, T
 
 
 def convert(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """The same real values in another type or encoding."""
+    """Returns the same real values in another type or encoding."""
     (source,), (made,) = config.inputs, config.outputs
     if source.dtype != made.dtype and not (_holds_reals(source) and _holds_reals(made)):
         raise NoOracle(
@@ -32,7 +32,7 @@ def _holds_reals(tensor: TensorConfig) -> bool:
 
 
 def _softplus(x: T, params: Params) -> T:
-    """A negative threshold (the default) never gives way to the straight line."""
+    """A negative threshold (the default) never switches to the straight line."""
     threshold = params.get("threshold", -1.0)
     return F.softplus(x, params.get("beta", 1.0), threshold if threshold >= 0 else float("inf"))
 
@@ -55,24 +55,24 @@ def _prelu(x: T, alpha: T) -> T:
         raise NoOracle("the documents do not say what slopes of another shape mean") from None
 
 
-#: Functions of one tensor: with a meaning for whole numbers too, ...
+#: Functions of one tensor: also defined for whole numbers, ...
 UNARY: dict[str, Callable[[T], T]] = {
     "ABS": torch.abs, "CEIL": torch.ceil, "FLOOR": torch.floor, "NEG": torch.neg, "RELU": F.relu,
     "ROUND": torch.round, "SIGN": torch.sign,
 }  # fmt: skip
-#: ... and of real ones alone.
+#: ... and for real ones only.
 REAL_UNARY: dict[str, Callable[[T], T]] = {
     "ASIN": torch.asin, "ATAN": torch.atan, "COS": torch.cos, "EXP": torch.exp, "GELU": F.gelu,
     "HARD_SWISH": F.hardswish, "LOG": torch.log, "RECIPROCAL": torch.reciprocal, "RSQRT": torch.rsqrt,
     "SIGMOID": torch.sigmoid, "SIN": torch.sin, "SQRT": torch.sqrt, "TANH": torch.tanh,
 }  # fmt: skip
-#: Those that read parameters.
+#: Functions with parameters.
 WITH_PARAMS: dict[str, Callable[[T, Params], T]] = {
     "RELU1": lambda x, p: _between(x, -1, 1),
     "RELU6": lambda x, p: _between(x, 0, 6),
     "RELU_MIN_MAX": lambda x, p: _between(x, p["min_value"], p["max_value"]),
 }
-#: F.hardsigmoid has alpha 1/6 and beta 1/2: its argument is moved so that others come out.
+#: F.hardsigmoid has alpha 1/6 and beta 1/2: its argument is transformed to get other values.
 REAL_WITH_PARAMS: dict[str, Callable[[T, Params], T]] = {
     "ELU": lambda x, p: F.elu(x, p.get("alpha", 1.0)),
     "HARD_SIGMOID": lambda x, p: F.hardsigmoid(6.0 * (p.get("alpha", 0.2) * x + p.get("beta", 0.5)) - 3.0),
@@ -98,7 +98,7 @@ TESTS: dict[str, Callable[[T, Params], T]] = {"ISINF": _is_infinite, "ISNAN": la
 
 
 def of_elements(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """Raises NoOracle for what the documents leave open: truth values as numbers, rounding of whole ones."""
+    """Raises NoOracle for what the documents leave open: truth values as numbers, rounding of whole numbers."""
     name, out = function_of(config), config.outputs[0].dtype
     if name in COMPARISONS | LOGICAL | TESTS:
         if out != "bool8":
@@ -116,7 +116,7 @@ def of_elements(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
 
 
 def held(result: T, dtype: str) -> T:
-    """Whole numbers as their type holds them: they wrap, as PyTorch's do."""
+    """Wraps whole numbers to the range of their type, as PyTorch does."""
     kind = BY_SHORT[dtype]
     if result.is_floating_point() or kind.quantized or kind.numpy is None:
         return result

@@ -1,4 +1,4 @@
-"""PyTorch's and ONNX's answers for images of other sizes, and what is read at places between pixels."""
+"""PyTorch's and ONNX's answers for resized images, and for reads at positions between pixels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opdb.measure.conformance.executors.onnx_nodes import node
 
 
 def _onnx_resize(config: OpConfig, x: T, **attributes: Any) -> T:
-    """ONNX's reference, which PyTorch has not all modes of; channels first."""
+    """ONNX's reference, used because PyTorch lacks some modes; channels first."""
     y = config.outputs[0].shape
     sizes = np.array([y[0], y[-1], *y[1:-1]], dtype=np.int64)
     made = node("Resize", x.movedim(-1, 1).numpy(), None, None, sizes, **attributes)
@@ -23,7 +23,7 @@ def _onnx_resize(config: OpConfig, x: T, **attributes: Any) -> T:
 
 
 def resize(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """QNN's parameters are ONNX's under other names."""
+    """Maps QNN's parameters to ONNX's, which are the same under other names."""
     method = ("nearest", "linear", "cubic")[params.get("interpolation_mode", 0)]
     places = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")
     rounding = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")[params.get("nearest_mode", 0)]
@@ -57,7 +57,7 @@ def resize_bilinear(config: OpConfig, inputs: Inputs, params: Params) -> list[T]
 
 
 def resize_nearest(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """As TensorFlow's: the pixel under the center, or under the origin; aligned corners round up at ties."""
+    """TensorFlow's version: the pixel under the center, or under the origin; aligned corners round up at ties."""
     place = _place(params)
     if place == "half_pixel":
         y = F.interpolate(inputs[0].movedim(-1, 1), config.outputs[0].shape[1:3], mode="nearest-exact")
@@ -81,7 +81,7 @@ def grid_sample(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
 
 
 def crop_and_resize(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """TensorFlow's, whose boxes have their corners in the centers of pixels, through grid_sample's."""
+    """TensorFlow's version, whose boxes have their corners at pixel centers, through grid_sample."""
     image, boxes, batch = inputs
     _, height, width, _ = config.outputs[0].shape
     y1, x1, y2, x2 = boxes.unbind(-1)

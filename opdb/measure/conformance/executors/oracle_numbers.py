@@ -40,7 +40,7 @@ def product(x: T, axes: list[int]) -> T:
 
 
 def of_real(oracle: Oracle) -> Oracle:
-    """Defined for real numbers alone."""
+    """Restricts an oracle to real numbers."""
 
     def checked(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
         if not inputs[0].is_floating_point():
@@ -96,7 +96,7 @@ def log_softmax(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
 
 
 def layer_norm(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """The normalized axes are brought to the end, in the order of the parameter, and back."""
+    """Moves the normalized axes to the end, in the order of the parameter, and back."""
     x, axes = inputs[0], params["axes"]
     order = [d for d in range(x.ndim) if d not in axes] + list(axes)
     moved = x.permute(order)
@@ -106,7 +106,7 @@ def layer_norm(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
 
 
 def rms_norm(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """PyTorch's has no beta, and a weight of the normalized shape."""
+    """Adds beta, which PyTorch's rms_norm lacks, and expands the weight to the normalized shape."""
     x, axes = inputs[0], list(params["axes"])
     if not axes:
         raise NoOracle("the documents do not say what a norm over no axis is")
@@ -120,7 +120,7 @@ def rms_norm(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
 
 
 def group_norm(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """PyTorch's group_norm takes no group of one number: each group is a layer of its own."""
+    """Uses layer_norm on each group, because PyTorch's group_norm refuses groups of one number."""
     x = inputs[0].movedim(-1, 1)
     groups = x.reshape(x.shape[0], params["group"], -1)
     y = F.layer_norm(groups, groups.shape[2:], eps=params["epsilon"]).reshape(x.shape).movedim(1, -1)
@@ -162,7 +162,7 @@ def l2_norm(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
 
 
 def _windows(config: OpConfig, x: T, params: Params, filling: float) -> T:
-    """[N, C, padded ...] such that PyTorch's pools without padding have the op's windows."""
+    """[N, C, padded ...], so that PyTorch's pools without padding have the op's windows."""
     dims, out = x.ndim - 2, config.outputs[0].shape
     pads: list[int] = []
     for d in reversed(range(dims)):
@@ -173,7 +173,7 @@ def _windows(config: OpConfig, x: T, params: Params, filling: float) -> T:
 
 
 def pool_avg(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """Sums over counts: places beyond the padded image count never, those of the margin on demand."""
+    """Sums divided by counts: places beyond the padded image never count, padding only if requested."""
     x = inputs[0]
     dims = x.ndim - 2
     sums = F.avg_pool2d if dims == 2 else F.avg_pool3d
@@ -203,6 +203,6 @@ def pool_max(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
 
 
 def l2_pool(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """The root of the mean of squares (NNAPI's L2_POOL_2D, and QNN CPU 2.47); the margin does not count."""
+    """The root of the mean of squares (NNAPI's L2_POOL_2D, and QNN CPU 2.47); padding does not count."""
     (squares,) = pool_avg(config, [torch.square(inputs[0])], dict(params) | {"count_pad_for_edges": False})
     return [torch.sqrt(squares)]

@@ -13,7 +13,7 @@ from opdb.measure.conformance.executors.meaning import optional
 
 
 def _bias(config: OpConfig, inputs: Inputs) -> Any:
-    """The bias or None.  Beside weights with scales along an axis HTP's document gives it the scale 0."""
+    """The bias or None.  Beside weights with scales along an axis, HTP's document gives it the scale 0."""
     weight = config.inputs[1].quant
     if optional(inputs, 2) is not None and weight is not None and weight.axis is not None:
         raise NoOracle("the documents do not say what a bias means beside weights with scales along an axis")
@@ -34,7 +34,7 @@ def mat_mul(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
 
 
 def _list(value: Any, dims: int) -> list[int]:
-    """Parameters of one dim are numbers, or a pair without rows."""
+    """Expands a parameter that is a single number to a list of ``dims``."""
     return [value] * dims if isinstance(value, int) else list(value)
 
 
@@ -44,7 +44,7 @@ def _pads(params: Params, dims: int) -> list[list[int]]:
 
 
 def conv(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """Channels last and filters [taps, C / group, K] become PyTorch's; depthwise ones have C groups."""
+    """Converts channels last and filters [taps, C / group, K] to PyTorch's layout; depthwise ones have C groups."""
     if 0 in inputs[1].shape:
         raise NoOracle("PyTorch has no convolution by a filter without elements")
     dims = inputs[0].ndim - 2
@@ -63,7 +63,7 @@ def conv(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
 
 
 def transpose_conv(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """PyTorch's margins are the same at both ends: all is computed, then cut."""
+    """Computes everything, then crops, because PyTorch's padding is the same at both ends."""
     dims, out = inputs[0].ndim - 2, config.outputs[0].shape
     bias = _bias(config, inputs)
     if bias is not None and bias.shape[0] != out[-1]:

@@ -1,4 +1,4 @@
-"""PyTorch's answers for transforms, rotations and cells that run over time."""
+"""PyTorch's answers for transforms, rotations and recurrent cells."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def logit(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
 
 
 def rotary_embedding(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """Pairs as complex numbers, times those of the caches."""
+    """Multiplies pairs as complex numbers by those of the caches."""
     x, ids = inputs[0], optional(inputs, 3)
     size = params.get("rotary_embedding_dim", x.shape[-1])
     turned, kept = x[..., : size // 2 * 2], x[..., size // 2 * 2 :]
@@ -58,9 +58,9 @@ def rotary_embedding(config: OpConfig, inputs: Inputs, params: Params) -> list[T
 
 
 def group_query_attention(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """ONNX Runtime's GroupQueryAttention in terms of scaled_dot_product_attention; each batch by itself.
+    """ONNX Runtime's GroupQueryAttention in terms of scaled_dot_product_attention; each batch separately.
 
-    Its documents: seqlens_k is one less than the rows of a batch in all; those before this call's are in the past.
+    By its documents, seqlens_k is one less than a batch's total number of rows; rows before this call's are in the past.
     """
     query, seqlens, total, key, value, *rest = (*inputs, *[None] * 11)[:11]
     past_key, past_value, cos, sin, ids, bias = rest
@@ -98,7 +98,7 @@ def group_query_attention(config: OpConfig, inputs: Inputs, params: Params) -> l
 
 
 def lrn(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """PyTorch divides alpha by the number of neighbors, QNN does not."""
+    """Multiplies alpha by the number of neighbors: PyTorch divides by it, QNN does not."""
     x, radius = inputs[0], params["radius"]
     alpha, beta, bias = params.get("alpha", 1.0), params.get("beta", 0.5), params.get("bias", 1.0)
     size = 2 * radius + 1
@@ -114,9 +114,9 @@ def lrn(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
 
 
 def lstm(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
-    """Step by step, as the cell is known from Android's NNAPI, whose parts it has.
+    """Runs step by step the cell of Android's NNAPI, whose parts it has.
 
-    The documents leave open what is given out of a gate; in QNN CPU 2.47 it is what goes into its function.
+    The documents leave a gate's output open; in QNN CPU 2.47 it is the argument of its function.
     """
     x = inputs[0]
     given = {t.name: v for t, v in zip(config.inputs, inputs, strict=True) if v is not None}

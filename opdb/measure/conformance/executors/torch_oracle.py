@@ -1,7 +1,7 @@
 """The executor ``torch``: PyTorch in float64, the judge of all numbers.
 
-Each op is written by hand in terms of PyTorch's own functions, from the documents' words, and shares no
-formula with the kernels.  Where the documents leave the result open there is no oracle.
+Each op is written by hand with PyTorch's own functions, following the documents' words, and shares no
+formula with the kernels.  If the documents leave the result open, there is no oracle.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ except ImportError:
 
 
 class TorchExecutor(Executor):
-    """Computes what a case's outputs mean: float64, int64 or bool."""
+    """Computes the real values of a case's outputs: float64, int64 or bool."""
 
     name, backend, soc, half = "torch", "", "", False
 

@@ -29,7 +29,7 @@ class PythonExecutor(Executor):
 
 
 class CExecutor(Executor):
-    """The generated C validators, and the C kernels behind their generated shims."""
+    """The generated C validators, and the C kernels through their generated shims."""
 
     name, backend, soc, half = "c", "", "", False
 
@@ -57,7 +57,7 @@ class CExecutor(Executor):
 
 
 def verdict(violations: Sequence[Violation]) -> Answer:
-    """ok without violations but warnings; a message for each violation."""
+    """ok if all violations are warnings; the text has a message for each violation."""
     rules = tuple(dict.fromkeys(v.rule for v in violations))
     text = "\n".join(f"{v.rule}: {v.message}" for v in violations)
     broken = any(not v.warning for v in violations)

@@ -25,10 +25,10 @@ STAGES: dict[str, Stage] = {"validate": "validate", "finalize": "finalize", "exe
 
 
 class VendorExecutor:
-    """One library for one SoC.  Cases that must be rejected, or break what it does not check, are only validated.
+    """One library for one SoC.  Cases that must be rejected, or break rules that it does not check, are only validated.
 
-    ``catalog``: from which op packages are built; ``libraries``: the folder of QNN's libraries, None for the installed wheel.
-    Each op has a process of its own: what came before an op can decide what it computes (flaky records of specs/errata).
+    ``catalog``: the source of op packages; ``libraries``: the folder of QNN's libraries, None for the installed wheel.
+    Each op has its own process: earlier ops can change its results (flaky records of specs/errata).
     """
 
     def __init__(
@@ -61,13 +61,13 @@ class VendorExecutor:
         return ExecutorRecord(self.name, sdk, self.backend, library)
 
     def takes(self, case: Case) -> bool:
-        """Cases of its own backend and SoC; and what the op definition forbids, unless it does not check that."""
+        """True for cases of its own backend and SoC, and for cases that break the op definition, if it checks any of the broken rules."""
         if not case.backend:
             return case.kind == "negative" and not self._unchecked(case)
         return (case.backend, case.soc) == (self.backend, self.soc)
 
     def _unchecked(self, case: Case) -> bool:
-        """Whether all rules that a case of the op definition breaks are warnings for this backend."""
+        """True if all rules that a case of the op definition breaks are warnings for this backend."""
         found = check(case.config, Target(self.backend, self.soc or None, execution="emulator")).violations
         return set(case.rules) <= {v.rule for v in found if v.warning}
 
@@ -79,13 +79,13 @@ class VendorExecutor:
             if not case.runs:
                 return self._validated(case.config)
             return self._run(case, inputs)
-        except OpdbError as error:  # what C structs cannot hold, or a library cannot be given
+        except OpdbError as error:  # a config that C structs cannot hold, or that a library cannot be given
             return Answer("unsupported", text=str(error), computed=False)
 
     def _worker_for(self, package: str) -> VendorWorker:
-        """The worker whose backend has an op package; that of other ops is built from their specs first.
+        """The worker whose backend has an op package; a package other than QNN's is first built from its specs.
 
-        Raises OpdbError where it cannot be built for this backend.
+        Raises OpdbError if it cannot be built for this backend.
         """
         if package == PACKAGE:
             return self._worker

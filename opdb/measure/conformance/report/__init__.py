@@ -26,11 +26,11 @@ def report(
     run: int | None = None,
     with_gaps: bool = False,
 ) -> str:
-    """The results in SQL as text in one of FORMATS: of one run, or the latest of each case and executor.
+    """Formats the results in SQL as one of FORMATS: those of one run, or the latest of each case and executor.
 
     ``with_gaps`` adds the coverage of the rules.  The agreement of verdicts
-    that ``opdb probe`` found is added to the latest results; table and JSON do with it alone.  Raises OpdbError
-    for an unknown format, where there are no results, and for a page of more than 2 MB.
+    found by ``opdb probe`` is added to the latest results; for table and JSON it alone is enough.  Raises OpdbError
+    for an unknown format, if there are no results, and for a page of more than 2 MB.
     """
     if format not in FORMATS:
         raise OpdbError(f"no report format '{format}'; known: {', '.join(FORMATS)}")
@@ -57,9 +57,9 @@ def report(
 
 
 def site(catalog: Catalog, store: Store, *, run: int | None = None) -> dict[str, str]:
-    """The latest results, or those of one run, as files of a folder: text by path.
+    """Returns the latest results, or those of one run, as files of a folder: text by path.
 
-    Raises OpdbError where there are no results.
+    Raises OpdbError if there are no results.
     """
     rows = _rows(store, run)
     from opdb.measure.conformance.gaps import gaps

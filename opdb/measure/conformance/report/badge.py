@@ -1,4 +1,4 @@
-"""A badge for a README: how many results are as stated."""
+"""A badge for a README: the number of results as stated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LABEL = "conformance"
 
 
 def badge(rows: Sequence[Row]) -> str:
-    """SVG, 20 units high; red with the number of failures where there are some."""
+    """SVG, 20 units high; red with the number of failures if there are any."""
     failed = sum(r.outcome == "fail" for r in rows)
     asked = sum(r.outcome != "unknown" for r in rows)
     words = f"{failed} wrong" if failed else f"{asked} results" if asked else "no results"

@@ -1,4 +1,4 @@
-"""What is other than in the run before: of each case on each executor, the result before the last one."""
+"""Changes since the previous run: compares the last result of each case and executor with the one before."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Change:
     status: str
     before: str
     after: str
-    since: str  # when that run started
+    since: str  # start time of that run
     version_before: str  # of the executor
     version_after: str
 
@@ -33,7 +33,7 @@ class Change:
 
 
 def changes(store: Store, rows: Sequence[Row]) -> tuple[Change, ...]:
-    """The statuses that changed, what became worse first.  A case without an earlier result is not in it."""
+    """The changed statuses, regressions first.  Cases without an earlier result are left out."""
     last = {(r.case, r.executor, r.soc): r for r in rows}
     earlier = _earlier(store, last)
     found = [
@@ -50,7 +50,7 @@ def changes(store: Store, rows: Sequence[Row]) -> tuple[Change, ...]:
 def _earlier(
     store: Store, last: dict[tuple[str, str, str], Row]
 ) -> dict[tuple[str, str, str], dict[str, str]]:
-    """Of each of ``last``, its latest result in a run before its own."""
+    """The latest result of each of ``last`` in a run before its own."""
     query = (
         select(
             *(result.c[s] for s in STATUS_COLUMNS),
@@ -63,7 +63,7 @@ def _earlier(
         .order_by(result.c.run_id)
     )  # fmt: skip
     found: dict[tuple[str, str, str], dict[str, str]] = {}
-    over: set[tuple[str, str, str]] = set()  # their own run has come
+    over: set[tuple[str, str, str]] = set()  # their own run has been reached
     with store.reading() as connection:
         for r in connection.execute(query).mappings():
             key = (r["name"], r["executor"], r["soc"])

@@ -1,4 +1,4 @@
-"""The conformance page: one HTML file without any other file or network, for people.
+"""The conformance page: one self-contained HTML file, for people.
 
 Python puts the data in; the page's own script (page.html) draws matrix, filters and cases from it.
 """
@@ -23,7 +23,7 @@ from opdb.catalog.targets.target import half
 if TYPE_CHECKING:
     from opdb.measure.conformance.gaps import Gaps
 
-#: Of a case and of an answer, what the page holds, in this order.
+#: The fields of a case and of an answer on the page, in this order.
 CASE = (
     "id",
     "op",
@@ -53,7 +53,7 @@ RESULT = (
     "seconds",
     "detail",
 )
-#: A vendor's log can be long; the page keeps its end, warnings and errors first.
+#: A vendor's log can be long; the page keeps its end, preferring warnings and errors.
 LOG_LINES, LOG_WIDTH = 12, 300
 
 
@@ -66,7 +66,7 @@ def page(
     home: str = "",
     about: str = "",
 ) -> str:
-    """The whole page as text.  ``home`` and ``about``: HTML above the title, and below the cases."""
+    """Returns the whole page as text.  ``home`` and ``about``: HTML above the title, and below the cases."""
     parts = {
         "STYLE": pages.style(pages.resource("style.css", __package__)),
         "HOME": home,
@@ -79,7 +79,7 @@ def page(
 
 
 def data(rows: Sequence[Row], runs: Sequence[Mapping[str, Any]], gaps: Gaps | None = None) -> dict[str, Any]:
-    """What the page shows: cases once, answers by the numbers of their case and executor."""
+    """The data of the page: cases once, answers by the numbers of their case and executor."""
     seeds = {r["uid"]: int(r["seed"] or 0) for r in runs}
     cases: dict[str, int] = {}
     case_rows: list[list[Any]] = []
@@ -118,12 +118,12 @@ def _place(row: Row) -> dict[str, Any]:
     }
 
 
-#: What an executor that is no library of a backend does; the others are named by their version alone.
+#: The role of an executor that is not a backend's library; libraries are named by their version alone.
 _DOES = {"python": "validators", "c": "validators, kernels", "torch": "the judge", "onnx.reference": "onnx"}
 
 
 def _about(row: Row) -> str:
-    """The executor in a few words, for a head."""
+    """Describes the executor in a few words, for a heading."""
     if row.backend:
         return f"QNN {row.backend} {row.sdk}{', emulated' if row.emulated else ''}"
     return f"{_DOES.get(row.executor, '')} {row.executor_version}".strip()
@@ -165,7 +165,7 @@ def _case(row: Row, seed: int) -> list[Any]:
 
 
 def _ranges(row: Row, config: OpConfig, seed: int) -> list[str]:
-    """Of each input, where its values lie; they follow from the case's id.  4-bit types have no arrays."""
+    """The value range of each input, which follows from the case's id.  4-bit types have no arrays."""
     if row.kind != "positive" or any(BY_SHORT[t.dtype].numpy is None for t in config.inputs):
         return [""] * len(config.inputs)
     from opdb.measure.conformance import data as numbers
@@ -185,7 +185,7 @@ def _ranges(row: Row, config: OpConfig, seed: int) -> list[str]:
 
 
 def _tensor(tensor: TensorConfig, values: str) -> str:
-    """One line; e.g. x f32[2, 3, 4] STATIC SCALE_OFFSET 0.0312 -128: 0.1, 2.3, ... in -1 to 3."""
+    """Formats a tensor on one line; e.g. x f32[2, 3, 4] STATIC SCALE_OFFSET 0.0312 -128: 0.1, 2.3, ... in -1 to 3."""
     if tensor.type == "NULL":
         return f"{tensor.name} omitted"
     parts = [f"{tensor.name} {tensor.dtype}{list(tensor.shape)}"]
@@ -206,13 +206,13 @@ def _param(param: ParamConfig) -> str:
 
 
 def _fallback(rows: Sequence[Row]) -> str:
-    """The matrix as a plain table, for a reader without scripts."""
+    """The matrix as a plain table, for readers without scripts."""
     lines = summary(rows)
     return pages.table(list(lines[0]), [[str(v) for v in line.values()] for line in lines])
 
 
 def agreement_section(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The verdicts of the last sweeps beside ours; "" where there was none."""
+    """The verdicts of the last sweeps beside opdb's; "" if there were none."""
     if not rows:
         return ""
     title = "Verdicts of libraries and of these rules on generated configs"

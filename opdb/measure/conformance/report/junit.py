@@ -1,7 +1,7 @@
 """JUnit XML for CI: a suite for each executor and SoC, a test for each case.
 
-fail is a failure; what is not known is skipped; quirks and findings pass, with the reason as a property,
-because they are about a vendor's library and not about this repository.
+fail is a failure; unknown is skipped; known faults and findings pass, with the reason as a property,
+because they concern a vendor's library and not this repository.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from opdb.catalog.schema import STATUS_COLUMNS
 if TYPE_CHECKING:
     from opdb.measure.conformance.gaps import Gaps
 
-#: What XML 1.0 cannot hold.
+#: Characters that XML 1.0 cannot hold.
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def document(rows: Sequence[Row], gaps: Gaps | None = None) -> str:
-    """The whole file, with its XML declaration."""
+    """Returns the whole file, with its XML declaration."""
     root = Xml.Element("testsuites", name="opdb conformance")
     places: dict[str, list[Row]] = {}
     for row in rows:
@@ -67,7 +67,7 @@ def _test(row: Row) -> Xml.Element:
 
 
 def _gaps(gaps: Gaps) -> Xml.Element:
-    """The rules, as a suite of their own: one with an empty column is a failure."""
+    """The rules as their own suite: a rule with an empty column is a failure."""
     suite = Xml.Element("testsuite", name="rules", tests=str(len(gaps.rules)), failures=str(len(gaps.left)))
     suite.set("skipped", "0")
     suite.set("errors", "0")

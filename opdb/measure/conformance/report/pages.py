@@ -1,7 +1,7 @@
 """The report as a folder of static pages, for any number of results: an index, a page for each op, badge, JUnit.
 
-Each page is whole in itself and needs no server; that of an op is ``html.page`` with the op's results alone,
-its error plots, and what was documented beside what was measured.
+Each page is self-contained and needs no server; the page of an op is ``html.page`` with only the op's results,
+its error plots, and a comparison of documents and measurements.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from opdb.measure.conformance.gaps import Gaps
     from opdb.measure.conformance.report.changes import Change
 
-#: value of a cell -> its sign, and what it means.
+#: value of a cell -> its sign and meaning.
 SIGNS = {
     "yes": ("✓", "yes"),
     "partly": ("✓", "yes, some not known"),
@@ -51,7 +51,7 @@ def files(
     agreement: Sequence[Mapping[str, Any]] = (),
     changes: Sequence[Change] = (),
 ) -> dict[str, str]:
-    """The text of every file by its path in the folder."""
+    """Returns the text of every file by its path in the folder."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(row.op, []).append(row)
@@ -90,7 +90,7 @@ def _parts(
     about: str,
     part_of: Mapping[str, int],
 ) -> dict[str, str]:
-    """``part_of``: the number of the page, from 0, that holds a case; the first has what is about the whole op."""
+    """``part_of``: the number of the page, from 0, that holds a case; the first page has the parts about the whole op."""
     count = max(part_of.values()) + 1
     names = [op if i == 0 else f"{op}-{i + 1}" for i in range(count)]
     return {
@@ -181,7 +181,7 @@ def _cell(place: str, rows: Sequence[Row]) -> dict[str, Any] | None:
 
 
 def _segments(rows: Sequence[Row]) -> Iterator[dict[str, str]]:
-    """The five statuses of a cell; one crash among many successes is seen."""
+    """Yields the five statuses of a cell; a single crash among many successes stays visible."""
     for status in STATUS_COLUMNS:
         counts = Counter(getattr(r, status) for r in rows)
         title = ", ".join(f"{n} {s.replace('-', ' ')}" for s, n in sorted(counts.items())) or "not asked"
@@ -198,7 +198,7 @@ def _quiet(counts: Counter[str]) -> str:
 
 
 def _measured_table(lines: Sequence[Measured]) -> str:
-    """As HTML; "" without lines."""
+    """Returns the lines as an HTML table; "" without lines."""
     if not lines:
         return ""
     head = ("op", "executor", "type row", "cases", "validated", "finalized", "executed", "match", "measured")

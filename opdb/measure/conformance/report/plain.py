@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from opdb.measure.conformance.gaps import Gaps
 
 FORMAT = "opdb-conformance-1"
-#: Bad before good: one crash among many successes is what a reader must see.
+#: Bad before good, so that a reader sees one crash among many successes.
 WORST_FIRST = ("crashed", "hung", "no", "yes", "unknown", "not-applicable")
 
 
@@ -27,7 +27,7 @@ def document(
     gaps: Gaps | None = None,
     agreement: Sequence[Mapping[str, Any]] = (),
 ) -> str:
-    """One JSON document with stable keys: format, runs, results, agreement; gaps where they were asked for."""
+    """Returns one JSON document with stable keys: format, runs, results, agreement; gaps if requested."""
     out: dict[str, Any] = {"format": FORMAT, "runs": list(runs)}
     out["results"] = [{**asdict(r), "config": json.loads(r.config)} for r in rows]
     out["agreement"] = list(agreement)
@@ -44,7 +44,7 @@ def gaps_data(gaps: Gaps) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no infinity."""
+    """Replaces infinities by strings, because JSON has none."""
     if isinstance(value, float) and value in (float("inf"), float("-inf")):
         return str(value)
     if isinstance(value, dict):
@@ -53,7 +53,7 @@ def _finite(value: Any) -> Any:
 
 
 def summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """One line for each op and executor: cases, the five statuses of accepted configs, what was not a pass."""
+    """One line for each op and executor: cases, the five statuses of accepted configs, and the results that did not pass."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.op, row.place), []).append(row)
@@ -71,7 +71,7 @@ def summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def _counts(statuses: Sequence[str]) -> str:
-    """e.g. yes; 3 no, 40 yes; -"""
+    """Formats counts of statuses, e.g. yes; 3 no, 40 yes; -"""
     counts = Counter(statuses)
     del counts["not-applicable"]
     if not counts:
@@ -82,13 +82,13 @@ def _counts(statuses: Sequence[str]) -> str:
 
 
 def table(rows: Sequence[Row], gaps: Gaps | None = None, agreement: Sequence[Mapping[str, Any]] = ()) -> str:
-    """Columns aligned with blanks."""
+    """Formats the results as columns aligned with blanks."""
     parts = [columns(summary(rows)), agreement_table(agreement), "" if gaps is None else gaps_table(gaps)]
     return "\n".join(filter(None, parts))
 
 
 def gaps_table(gaps: Gaps) -> str:
-    """The rules with an empty column, those that are implied, and the differences of sets."""
+    """Lists the rules with an empty column, the implied rules, and the set differences."""
     implied = [r for r in gaps.rules if not r.alone and r.implied_by]
     lines = [f"{len(gaps.rules)} rules, {len(gaps.left)} with a gap, {len(implied)} implied by others"]
     lines += [f"  gap      {r.rule}: {', '.join(r.empty)}" for r in gaps.left]
@@ -100,7 +100,7 @@ def gaps_table(gaps: Gaps) -> str:
 
 
 def columns(lines: Sequence[Mapping[str, Any]]) -> str:
-    """Plain text: the keys as the header, columns as wide as their widest value."""
+    """Formats lines as plain text: the keys as the header, columns as wide as their widest value."""
     if not lines:
         return ""
     cells = [list(lines[0])] + [[str(v) for v in line.values()] for line in lines]

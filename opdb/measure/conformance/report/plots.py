@@ -1,4 +1,4 @@
-"""Error plots as SVG: how far results are from PyTorch's, against how large they are, and how often.
+"""Error plots as SVG: distances of results from PyTorch's against magnitude, and their frequency.
 
 Both axes are logarithmic; a point or a bar names its executor by color and in its title.
 """
@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator, Sequence
 from opdb.measure.conformance.report.rows import Row
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 520, 260, 56, 40, 14
-#: Okabe and Ito's colors, which the color-blind tell apart.
+#: Okabe and Ito's colors, which color-blind people can tell apart.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#b8a800")
-#: Bins of the histogram: the error in units of the last place is at most the number; the last bin takes the rest.
+#: Bins of the histogram: errors up to this number of units in the last place; the last bin takes the rest.
 BINS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 1024.0, math.inf)
 
 
 def plots(rows: Sequence[Row]) -> str:
-    """Two figures as HTML; "" where no result was compared."""
+    """Returns two figures as HTML; "" if no result was compared."""
     measured = [r for r in rows if r.ulp is not None and r.error_max is not None and r.executor != "torch"]
     if not measured:
         return ""
@@ -93,7 +93,7 @@ def _bin_text(b: int) -> str:
 
 
 def _scale(values: Sequence[float], start: float, end: float) -> tuple[Callable[[float], float], range]:
-    """Where a value lies between ``start`` and ``end``, and the powers of ten around all of them."""
+    """Returns the function that places a value between ``start`` and ``end``, and the powers of ten around all values."""
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
     high = max(high, low + 1)
     return (

@@ -24,7 +24,7 @@ ORDER = tuple(EXECUTORS)
 
 @dataclass(frozen=True)
 class Row:
-    """One answer.  ``outcome`` is one of ``judge.OUTCOMES``, ``reason`` says why it is no pass."""
+    """One answer.  ``outcome`` is one of ``judge.OUTCOMES``, ``reason`` says why it did not pass."""
 
     op: str
     case: str
@@ -36,7 +36,7 @@ class Row:
     expected: tuple[str, ...]  # rules that the case breaks
     executor: str
     executor_version: str
-    backend: str  # that the executor measures; '' for opdb's own code and PyTorch
+    backend: str  # the one that the executor measures; '' for opdb's own code and PyTorch
     soc: str
     sdk: str
     emulated: bool
@@ -45,7 +45,7 @@ class Row:
     finalizes: str
     executes: str
     matches: str
-    rules: tuple[str, ...]  # that the executor reported
+    rules: tuple[str, ...]  # reported by the executor
     code: int | None
     code_name: str
     log: str
@@ -56,11 +56,11 @@ class Row:
     run: str
     outcome: str = "unknown"
     reason: str = ""
-    magnitude: float | None = None  # of PyTorch's number where ``ulp`` is largest
+    magnitude: float | None = None  # of PyTorch's number at the largest ``ulp``
 
     @property
     def place(self) -> str:
-        """The executor, and the SoC where it has one; e.g. qnn-htp SM8650."""
+        """The executor, and the SoC if it has one; e.g. qnn-htp SM8650."""
         return " ".join(filter(None, (self.executor, self.soc)))
 
     @property
@@ -69,10 +69,10 @@ class Row:
 
 
 def read_rows(store: Store, run: int | None = None) -> list[Row]:
-    """The results of one run; by default the latest of each case, executor and SoC.
+    """Reads the results of one run; by default the latest of each case, executor and SoC.
 
-    Of each op only those runs count that had the same definitions as its last one.  In the order of ops,
-    executors and cases as they ran.
+    For each op, only runs with the same definitions as its last run count.  Sorted by op and
+    executor, with cases as they ran.
     """
     result, case, executor, library = t.result, t.conformance_case, t.executor, t.library
     query = (

@@ -1,6 +1,6 @@
-"""What documents say of an op on a backend, beside what its library did: a line for each type row.
+"""Compares the documents on an op and backend with its library's behavior: a line for each type row.
 
-``documented``: cases of that row, which the documents declare, and cases that break a rule of theirs.
+``documented``: cases of that row, which the documents declare, and cases that break one of their rules.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ UNDECLARED, NO_ROW = "(breaks a rule)", "(no type row)"
 
 @dataclass(frozen=True)
 class Measured:
-    """``row``: the type row; UNDECLARED for configs that the documents forbid, NO_ROW for what no row is about."""
+    """``row``: the type row; UNDECLARED for configs that the documents forbid, NO_ROW for configs that no row covers."""
 
     op: str
     place: str
@@ -30,7 +30,7 @@ class Measured:
 
 
 def measured(rows: Sequence[Row]) -> Iterator[Measured]:
-    """In the order of ops, executors and type rows; opdb's own executors are not in it."""
+    """Yields rows in the order of ops, executors and type rows, without opdb's own executors."""
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         if row.backend:
@@ -71,7 +71,7 @@ def _declared(group: Sequence[Row]) -> str:
 
 
 def _ended(group: Sequence[Row], step: str) -> int:
-    """How many went well until ``step``, of which nothing is known."""
+    """The number of cases that passed every step before ``step`` and are unknown there."""
     before = STEPS[: STEPS.index(step)]
     return sum(getattr(r, step) == "unknown" and all(getattr(r, s) == "yes" for s in before) for r in group)
 

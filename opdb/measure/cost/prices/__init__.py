@@ -1,3 +1,5 @@
-"""Makes the table of prices (opdb.lower.prices) of finalizations: ``measured`` has the pairs of a network, ``pairs`` what a pair is,
-``build`` those of all models and their file, ``fitted`` the table, ``checked`` how well it predicts.  docs/guides/cost.md says more.
+"""Fits the table of prices (opdb.lower.prices) to finalizations.
+
+``network_pairs`` makes the pairs of a network, ``pairs`` defines a pair, ``build`` collects those of all models in a file, ``fit``
+makes the table, ``accuracy`` checks how well it predicts.  See docs/guides/cost.md.
 """

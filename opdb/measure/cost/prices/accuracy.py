@@ -1,4 +1,4 @@
-"""How well prices say what the simulation says: ranks and signs, each network by a table that was made without it."""
+"""Checks how well prices predict the simulation: ranks and signs, each network by a table that was made without it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opdb.measure.cost.difference import NOISE
 from opdb.measure.cost.prices.fit import Array, table
 from opdb.measure.cost.prices.pairs import Pair
 
-#: Sets of pairs by name, in the order in which they are printed.
+#: Sets of pairs by name, in printing order.
 SETS: dict[str, Callable[[Pair], bool]] = {
     "candidates": lambda p: p.kind == "candidate",
     "candidates that differ by 2 %": lambda p: p.kind == "candidate" and _clear(p),
@@ -29,9 +29,9 @@ def _clear(p: Pair) -> bool:
 
 @dataclass(frozen=True)
 class Check:
-    """Of a set of pairs: Spearman's rank correlation, and the share of them whose sign is right; None where there are too few.
+    """A check on a set of pairs: Spearman's rank correlation, and the share of pairs with the right sign; None if there are too few.
 
-    ``table`` is of the table, ``left_out`` of tables that were made without the network, ``model`` of the prices without a table.
+    ``table``: by the table; ``left_out``: by tables made without the network; ``model``: by the prices without a table.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Check:
 
 
 def checks(pairs: Sequence[Pair]) -> Iterator[Check]:
-    """One for each of SETS."""
+    """Yields a check for each of SETS."""
     us = np.array([p.us for p in pairs])
     own = table(pairs, "", "")
     with_table = np.array([own.difference(p.ops) for p in pairs])
@@ -76,7 +76,7 @@ def _figures(found: Array, us: Array) -> tuple[float | None, float | None]:
 
 
 def spearman(a: Array, b: Array) -> float | None:
-    """The correlation of ranks, equal numbers with the mean of theirs; None where all numbers of a side are equal."""
+    """The rank correlation, ties ranked by their mean; None if all numbers on a side are equal."""
     x, y = _ranks(a), _ranks(b)
     x, y = x - x.mean(), y - y.mean()
     size = float(np.linalg.norm(x) * np.linalg.norm(y))

@@ -1,4 +1,4 @@
-"""All pairs of some models, measured once and kept in a file, so that a build that was stopped goes on where it was."""
+"""Measures all pairs of some models once and keeps them in a file, so that an interrupted build resumes."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def measured(
     file: Path | None,
     say: Callable[[str], None],
 ) -> list[Pair]:
-    """The pairs of models (name, what exports it) in the order of names, precisions and of measuring.
+    """Returns the pairs of models (name, function that exports it) in the order of names, precisions and measuring.
 
-    ``file``: keeps what is measured, and has what was; one of another library or chip is refused with OpdbError.
-    ``say`` is told a line for each network.
+    ``file``: stores the pairs, and supplies those measured before; one of another library or chip is refused with OpdbError.
+    ``say`` gets a line for each network.
     """
     of = {"build_id": simulator.build_id, "soc": simulator.soc}
     found = _read(file, of) if file is not None and file.exists() else {}

@@ -1,4 +1,4 @@
-"""Pairs -> the table: prices that no op has below zero, and that explain the differences best."""
+"""Fits the table to pairs: prices that are never negative, and that explain the differences best."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from opdb.measure.cost.difference import NOISE
 from opdb.measure.cost.prices.pairs import Pair
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
-#: How far a difference may be off: a part of the graph's time, a part of the difference, microseconds.
+#: The tolerance of a difference: a part of the graph's time, a part of the difference, microseconds.
 OF_GRAPH, OF_DIFFERENCE, AT_LEAST = 0.01, 0.05, 1.0
-#: How strongly a line is drawn to what ops of its class cost together; of a figure, what counts as one unit off at the least.
+#: The strength that pulls a line to the pooled cost of its class; the minimum unit of deviation for each figure.
 PULL, UNITS = 0.1, (0.3, 3.0, 20.0)
 
 
 def table(pairs: Sequence[Pair], soc: str, build_id: str) -> Table:
-    """The table of these pairs."""
+    """Fits the table to these pairs."""
     models = tuple(dict.fromkeys(p.network for p in pairs))
     lines = _lines(pairs)
     found = Table(soc, build_id, models, lines)
@@ -53,7 +53,7 @@ def _by_class(work: Work) -> dict[Kind, Cost]:
 
 
 def _line(prices: Array, pairs: int) -> Line:
-    """With three digits: what is behind them differs from one machine's arithmetic to another's."""
+    """Rounds to three digits: further digits differ between machines' arithmetic."""
     us, per_mb, per_g = (float(f"{x:.3g}") for x in prices)
     return Line(us, per_mb, per_g, pairs)
 
@@ -61,7 +61,7 @@ def _line(prices: Array, pairs: int) -> Line:
 def _solved(
     pairs: Sequence[Pair], kinds: Sequence[Kind], works: Sequence[Work], prior: Array | None = None
 ) -> Array:
-    """The prices of ``kinds``, a row each."""
+    """Solves for the prices of ``kinds``, one row each."""
     place = {kind: i for i, kind in enumerate(kinds)}
     off = np.array([_off(p) for p in pairs])
     a = np.zeros((len(pairs), len(kinds), 3))
@@ -82,7 +82,7 @@ def _off(p: Pair) -> float:
 
 
 def _non_negative(a: Array, b: Array) -> Array:
-    """The least squares solution without negative numbers, by block principal pivoting (Kim and Park, 2011)."""
+    """The non-negative least-squares solution, by block principal pivoting (Kim and Park, 2011)."""
     size = np.linalg.norm(a, axis=0)
     size[size == 0] = 1
     a = a / size
@@ -101,14 +101,14 @@ def _non_negative(a: Array, b: Array) -> Array:
             fewest, chances = count, 3
         elif chances:
             chances -= 1
-        else:  # one at a time always ends
+        else:  # one at a time always terminates
             last = np.flatnonzero(wrong)[-1]
             wrong = np.arange(len(g)) == last
         free ^= wrong
 
 
 def _compared(pairs: Iterable[Pair], prices: Table) -> frozenset[Forms]:
-    """The forms that differ in the simulation, and between which the prices choose what it shows to be right in every pair."""
+    """The forms that differ in the simulation and for which the prices choose the right one in every pair."""
     verdicts: dict[Forms, list[bool]] = defaultdict(list)
     told: set[Forms] = set()
     for p in pairs:

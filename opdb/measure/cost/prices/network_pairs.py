@@ -1,4 +1,4 @@
-"""The pairs of a network: graphs that differ in one thing, each finalized once by the library that simulates."""
+"""Makes the pairs of a network: graphs that differ in one thing, each finalized once by the library that simulates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from opdb.runtime.forms import Lowered, Rejected
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
-#: Groups of equal ops of a graph that are left out one after the other, the largest first.
+#: The number of groups of equal ops that are left out of a graph, one at a time, the largest first.
 BYPASSED = 10
 
 
@@ -35,7 +35,7 @@ BYPASSED = 10
 class Variant:
     """A float graph that differs from the network's own in one thing; ``kind``, ``what``, ``forms``: see Pair.
 
-    ``taken``, ``others``: of a candidate, the nodes as they were and as they are.
+    ``taken``, ``others``: for a candidate, the nodes in the original form and in the other form.
     """
 
     kind: str
@@ -61,7 +61,7 @@ class Network:
         self.variants = [*self._variants()]
 
     def pairs(self, precision: str, say: Callable[[str], None] = lambda text: None) -> Iterator[Pair]:
-        """All that can be made of it in one of PRECISIONS; none if the library does not take the network itself."""
+        """Yields all pairs of the network in one of PRECISIONS; none if the library refuses the network itself."""
         try:
             base = self._finished(self.base, precision)
             estimate = self.simulator.estimate(base)
@@ -86,7 +86,7 @@ class Network:
                 yield Pair(self.name, precision, v.kind, v.what, *us, changed, v.forms, *works)
 
     def _checked(self, target: Target) -> Coverage:
-        """What the model of prices takes: the table that is being made is no reason for what it is made of."""
+        """Checks nodes with the model of prices: the table under construction must not influence its own data."""
         return check_nodes(self.read, target, prices=MODELLED)
 
     # -- graphs
@@ -107,7 +107,7 @@ class Network:
                 yield each
 
     def _candidates(self) -> Iterator[Variant]:
-        """Every other form of all nodes that have one operator and one form."""
+        """Every other form of all nodes that share one operator and one form."""
         groups: dict[tuple[str, str, str], dict[str, Lowered]] = defaultdict(dict)
         for node in self.read.nodes:
             chosen = self._own(node.name)
@@ -128,7 +128,7 @@ class Network:
         return found
 
     def _errata(self) -> Iterator[Variant]:
-        """Every erratum avoided that is not, and every one ignored that is avoided."""
+        """Avoids every erratum that is not avoided, and ignores every one that is, one at a time."""
         everywhere = replace(self.target, errata="avoid")
         avoided = {e.erratum for e in self.coverage.errata() if e.policy == AVOID}
         met = {e.erratum for e in self._checked(everywhere).errata()}
@@ -143,7 +143,7 @@ class Network:
 
 
 def bypassed(graph: QnnGraph) -> Iterator[tuple[str, QnnGraph]]:
-    """The graph without all ops of one kind and shape that have one result, of the shape and type of their first input."""
+    """Yields the graph without all ops of one kind and shape whose only result has the shape and type of their first input."""
     ends = {t.name for t in graph.outputs}
     groups: dict[tuple[object, ...], list[GraphOp]] = defaultdict(list)
     for op in graph.ops:
@@ -158,7 +158,7 @@ def bypassed(graph: QnnGraph) -> Iterator[tuple[str, QnnGraph]]:
 
 
 def without(graph: QnnGraph, ops: list[GraphOp]) -> QnnGraph:
-    """The graph without ``ops``: who read their results reads their first inputs."""
+    """The graph without ``ops``: readers of their results read their first inputs."""
     source = {op.outputs[0]: op.inputs[0] for op in ops}
 
     def first(name: str | None) -> str | None:

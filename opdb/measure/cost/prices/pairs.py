@@ -1,4 +1,4 @@
-"""Two graphs of one network that differ in one thing: in which ops, and by how many microseconds; and lines of a file of them."""
+"""Two graphs of one network that differ in one thing: the differing ops, and the difference in microseconds; and their file format."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from opdb.lower.prices import Kind, Work, work_of
 from opdb.runtime.forms import Lowered, LoweredOp
 from opdb.runtime.tensors import TensorRef
 
-#: Precisions in which networks are estimated -> the class of numbers that floats become, and the part of their bytes.
+#: Precisions in which networks are estimated -> the class of numbers that floats become, and its fraction of their bytes.
 PRECISIONS = {"fp16": ("fp16", 1.0), "8a8w": ("8 bits", 0.25), "16a8w": ("16 bits", 0.5)}
 
 
 @dataclass(frozen=True)
 class Pair:
-    """``before`` and ``after`` are microseconds of two graphs, ``ops`` what the second has more, with negative costs for what it lacks.
+    """``before`` and ``after`` are microseconds of two graphs, ``ops`` the additional ops of the second; missing ones have negative costs.
 
     ``kind``: candidate (another form of some torch nodes), erratum (one that is ignored or avoided), bypass (ops that are left out),
-    whole (all ops, against nothing).  ``forms``, of candidates: the torch operator, the form that was taken, the other one.  ``more``
-    and ``fewer`` are what the selection compares then, before the optimizer.
+    whole (all ops, against nothing).  ``forms``, for candidates: the torch operator, the chosen form, the other one.  ``more``
+    and ``fewer`` are then what the selection compares, before the optimizer.
     """
 
     network: str
@@ -61,7 +61,7 @@ def _read(graph: QnnGraph, op: GraphOp) -> LoweredOp:
 
 
 def work_lowered(nodes: Iterable[Lowered], precision: str) -> dict[Kind, Cost]:
-    """The ops of float nodes as they are in a precision."""
+    """The ops of float nodes by kind, converted to a precision."""
     numbers, part = PRECISIONS[precision]
     found = work_of(op for node in nodes for op in node.ops)
     return {
@@ -73,7 +73,7 @@ def work_lowered(nodes: Iterable[Lowered], precision: str) -> dict[Kind, Cost]:
 
 
 def less(after: Work, before: Work) -> dict[Kind, Cost]:
-    """What ``after`` has more than ``before``."""
+    """The work that ``after`` has in addition to ``before``."""
     nothing = Cost(ops=0)
     found = {}
     for kind in {**after, **before}:
@@ -85,7 +85,7 @@ def less(after: Work, before: Work) -> dict[Kind, Cost]:
 
 
 def line(pair: Pair) -> str:
-    """A line of JSON, with the ops in the order of names."""
+    """A pair as a line of JSON, with the ops sorted by name."""
     return json.dumps(
         {**vars(pair), **{name: _rows(getattr(pair, name)) for name in ("ops", "more", "fewer")}}
     )
@@ -96,7 +96,7 @@ def _rows(work: Work | None) -> list[list[Any]] | None:
 
 
 def parsed(text: str) -> Pair:
-    """The pair of a line."""
+    """Parses the pair of a line."""
     row = json.loads(text)
     works = {name: _work(row[name]) for name in ("ops", "more", "fewer")}
     return Pair(**{**row, **works, "forms": tuple(row["forms"]) if row["forms"] else None})

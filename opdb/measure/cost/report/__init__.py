@@ -1,1 +1,1 @@
-"""An estimate as text, JSON and one HTML page; ``rows`` sums groups of nodes, ``words`` says what the figures are worth."""
+"""An estimate as text, JSON and one HTML page; ``rows`` sums groups of nodes, ``text`` describes how reliable the figures are."""

@@ -10,7 +10,7 @@ from opdb.measure.cost.errata import ErratumPrice
 from opdb.measure.cost.figures import Estimate, SimulatedChip
 from opdb.core.errors import OpdbError
 
-#: Figures of several graphs that add up.
+#: Figures that add up over several graphs.
 _SUMS = (
     "us", "us_lower", "us_upper", "cycles", "cycles_lower", "cycles_upper", "read_bytes", "filled_bytes",
     "spilled_bytes", "written_bytes", "missing_ops", "nodes", "seconds",
@@ -31,7 +31,7 @@ def estimate_json(e: Estimate) -> dict[str, Any]:
 
 
 def whole_json(estimates: Sequence[Estimate]) -> dict[str, Any]:
-    """What was simulated and by whom, the sums over all graphs, and each of them under "graphs"."""
+    """The simulation's description, the sums over all graphs, and each graph under "graphs"."""
     first = estimates[0]
     return {
         "soc": first.soc,
@@ -51,7 +51,7 @@ def total(estimates: Sequence[Estimate]) -> dict[str, Any]:
 
 
 def difference_json(d: Difference) -> dict[str, Any]:
-    """What the other graph costs more; ``ratio`` is of cycles."""
+    """The additional cost of the other graph; ``ratio`` is of cycles."""
     return {
         "us": d.us,
         "cycles": d.cycles,
@@ -64,17 +64,17 @@ def difference_json(d: Difference) -> dict[str, Any]:
 
 
 def errata_json(prices: Iterable[ErratumPrice]) -> list[dict[str, Any]]:
-    """What avoiding each erratum costs; ``us`` null, with the reason ``why``, where there is no graph without it."""
+    """The cost of avoiding each erratum; ``us`` is null, with the reason ``why``, if there is no graph without it."""
     return [vars(p) for p in prices]
 
 
 def is_saved(document: Any) -> bool:
-    """Whether a JSON document is what `opdb cost --json` prints, and not an op config."""
+    """True if a JSON document is the output of `opdb cost --json`, and not an op config."""
     return isinstance(document, dict) and {"build_id", "simulator", "cycles", "graphs"} <= document.keys()
 
 
 def whole(document: Mapping[str, Any]) -> Estimate:
-    """All graphs of ``whole_json`` as one estimate, without groups.  Raises OpdbError where a figure is missing."""
+    """All graphs of ``whole_json`` as one estimate, without groups.  Raises OpdbError if a figure is missing."""
     try:
         graphs = document["graphs"]
         return Estimate(
@@ -93,9 +93,9 @@ def whole(document: Mapping[str, Any]) -> Estimate:
 def compare_saved(
     estimates: Sequence[Estimate], saved: Mapping[str, Any], recipe: str | None
 ) -> Difference:
-    """What changes from the estimates of a model, quantized by ``recipe``, to a document of ``opdb cost --json``.
+    """The difference between the estimates of a model, quantized by ``recipe``, and a document of ``opdb cost --json``.
 
-    Raises OpdbError for a document that is damaged, or of another chip, library or precision.
+    Raises OpdbError for a document that is damaged, or for another chip, library or precision.
     """
     before, after = whole(whole_json(estimates)), whole(saved)
     same = {

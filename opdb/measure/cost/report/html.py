@@ -1,4 +1,4 @@
-"""An estimate as one HTML file without any other file or network: where the time goes, and what the engines do meanwhile."""
+"""An estimate as one self-contained HTML file: where the time goes, and what the engines do meanwhile."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from opdb.measure.cost.report import timeline, text
 from opdb.measure.cost.report.rows import TOP, Row, rows
 from opdb.core.pages import broken
 
-#: Bars of a chart; the rest is one more.
+#: The maximum number of bars in a chart; the rest is one more.
 BARS = 24
 COLUMNS = ("nodes", "us", "share", "waits for data", "ops", "uncosted")
 NUMBERS = ("us", "share", "waits for data")
-#: The drawing is not made smaller than its words can be read; it scrolls in its own frame.
+#: The drawing never shrinks so far that its text is unreadable; it scrolls in its own frame.
 STYLE = ".drawing svg { min-width: 900px; }\n"
 
 
 def page(estimate: Estimate, modules: Mapping[str, str], title: str) -> str:
-    """The whole page as text.  ``estimate`` must have been made with its trace; ``modules`` are those of the origins of nodes."""
+    """Returns the whole page as text.  ``estimate`` must have a trace; ``modules`` maps the origins of nodes to modules."""
     by_op = rows(estimate, "op", modules)
     free = [c for c in COLOURS if c != timeline.OTHER]
     colours = {r.what: c for r, c in zip((r for r in by_op if r.ops), free, strict=False)}
@@ -43,7 +43,7 @@ def page(estimate: Estimate, modules: Mapping[str, str], title: str) -> str:
 
 
 def _shortened(estimate: Estimate, modules: Mapping[str, str]) -> dict[str, str]:
-    """The modules cut to the greatest depth at which a chart can show all."""
+    """Cuts the modules to the greatest depth at which a chart can show all."""
     used = {origin: modules.get(origin, "") for g in estimate.groups for origin in g.origins}
     depth = max((m.count(".") + 1 for m in used.values()), default=1)
     while depth > 1 and len({_cut(m, depth) for m in used.values()}) > BARS:
@@ -56,7 +56,7 @@ def _cut(module: str, depth: int) -> str:
 
 
 def _bars(found: Sequence[Row], colours: Mapping[str, str]) -> Iterator[str]:
-    """A line for each row with a bar as long as its share of the longest."""
+    """Yields a line for each row with a bar as long as its share of the longest."""
     longest = max((r.us for r in found), default=1.0) or 1.0
     for r in found[:BARS]:
         yield _bar(r.what, r.us, r.share, r.us / longest, colours.get(r.what, ""))

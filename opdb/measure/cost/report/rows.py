@@ -9,15 +9,15 @@ from opdb.measure.cost.difference import kinds
 from opdb.measure.cost.figures import Estimate, Group
 
 BY = ("node", "module", "op")
-#: The row of nodes that belong to no submodule, or to several that have nothing in common.
+#: The row of nodes that belong to no submodule, or to several without a common parent.
 TOP = "(the model itself)"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One or more groups.  ``what``: the nodes, the module, or the kinds of ops; ``ops``: the kinds, of the largest group first.
+    """One or more groups.  ``what``: the nodes, the module, or the kinds of ops; ``ops``: the kinds, those of the largest group first.
 
-    ``us`` of all rows of an estimate add up to the simulated time; ``dma_wait_us`` of it is waiting for data.
+    The ``us`` of all rows of an estimate add up to the simulated time; ``dma_wait_us`` of it is waiting for data.
     """
 
     what: str
@@ -31,7 +31,7 @@ class Row:
 
 
 def rows(estimate: Estimate, by: str, modules: Mapping[str, str]) -> tuple[Row, ...]:
-    """The groups summed, the longest first.  ``modules``: of the origins of nodes, e.g. torch node -> encoder.layers.0."""
+    """Sums the groups, the longest first.  ``modules``: by the origin of nodes, e.g. torch node -> encoder.layers.0."""
     found: dict[str, list[Group]] = {}
     for group in estimate.groups:
         found.setdefault(key(group, by, modules), []).append(group)
@@ -66,7 +66,7 @@ def key(group: Group, by: str, modules: Mapping[str, str]) -> str:
 
 
 def _common(modules: list[str]) -> str:
-    """The innermost module that holds all; e.g. layer1.0 of layer1.0.conv1 and layer1.0.relu."""
+    """The innermost module that contains all; e.g. layer1.0 for layer1.0.conv1 and layer1.0.relu."""
     paths = [m.split(".") if m else [] for m in modules]
     shared: list[str] = []
     for parts in zip(*paths, strict=False):

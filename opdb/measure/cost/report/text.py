@@ -1,4 +1,4 @@
-"""What an estimate is and what it is worth, in words; docs/guides/cost.md has the measurements behind them."""
+"""Describes an estimate and its reliability in words; docs/guides/cost.md has the measurements."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from opdb.measure.cost.chips import COMPARED
 from opdb.measure.cost.figures import Estimate
 
-#: Nodes that one line names.
+#: The number of nodes that one line names.
 NAMED = 8
 CALL = "about 150 to 250 us for each call are not in it"
 OWN_GRAPH = (
@@ -22,13 +22,13 @@ ALONE = "an op by itself costs something different than inside a graph; compare 
 
 
 def headline(e: Estimate) -> str:
-    """One line: the time and its bounds."""
+    """Returns one line: the time and its bounds."""
     more = "at least " if e.at_least else ""
     return f"{e.graph} on {e.soc}: {more}{e.us:,.0f} us ({e.us_lower:,.0f} to {e.us_upper:,.0f}), {e.cycles:,} cycles"
 
 
 def figures(e: Estimate) -> Iterator[str]:
-    """The lines below it."""
+    """Yields the lines below the headline."""
     yield (
         f"main memory: {megabytes(e.read_bytes)} read, {megabytes(e.written_bytes)} written; "
         f"VTCM: {megabytes(e.spilled_bytes)} spilled, {megabytes(e.filled_bytes)} filled back"
@@ -40,7 +40,7 @@ def figures(e: Estimate) -> Iterator[str]:
 
 
 def source(e: Estimate) -> str:
-    """Who says so."""
+    """Describes the simulation that made the estimate."""
     c = e.chip
     simulated = e.soc if c.name == e.soc else f"{e.soc} (in its words {c.name})"
     return (
@@ -50,7 +50,7 @@ def source(e: Estimate) -> str:
 
 
 def notes(e: Estimate, *, made_up: bool = False, alone: bool = False, grouped: bool = False) -> Iterator[str]:
-    """What has to be known of the figures; ``made_up``, ``alone`` and ``grouped`` add what holds of them."""
+    """Yields the caveats of the figures; ``made_up``, ``alone`` and ``grouped`` add theirs."""
     yield source(e)
     if e.soc in COMPARED:
         yield (
@@ -67,7 +67,7 @@ def notes(e: Estimate, *, made_up: bool = False, alone: bool = False, grouped: b
 
 
 def rank_note(soc: str, simulated: str) -> str:
-    """What an estimate for another chip is good for."""
+    """Explains what an estimate for another chip is good for."""
     return (
         f"ranks only: {soc} is not what is simulated, {simulated} is; which of two networks is the faster one carries over to chips of "
         "v73 to v81 (Spearman 0.92 to 0.96), the time does not"
@@ -75,11 +75,11 @@ def rank_note(soc: str, simulated: str) -> str:
 
 
 def named(names: Sequence[str]) -> str:
-    """The first names of many."""
+    """The first few of many names."""
     rest = len(names) - NAMED
     return ", ".join(names[:NAMED]) + (f" and {rest} more nodes" if rest > 0 else "")
 
 
 def megabytes(count: int) -> str:
-    """Bytes as 10**6 of them."""
+    """Formats bytes as megabytes of 10**6."""
     return f"{count / 1e6:,.2f} MB" if count else "0 MB"

@@ -1,4 +1,4 @@
-"""What the engines of the chip do during one execution, and how full its memory is, as SVG."""
+"""Draws the engines of the chip during one execution, and the fill level of its memory, as SVG."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 from opdb.measure.cost.difference import kinds
 from opdb.measure.cost.figures import Estimate
 
-#: The color of kinds of ops that have none of their own.
+#: The color of kinds of ops without a color of their own.
 OTHER = "#7f7f7f"
 WIDTH, LEFT, LANE, GAP, VTCM = 1200, 90, 22, 4, 60
-#: Begins the name of the counter with the bytes in use.
+#: Prefix of the name of the counter with the bytes in use.
 USAGE = "TCM usage"
 
 
 def picture(estimate: Estimate, colours: Mapping[str, str]) -> str:
-    """A lane for each thread that does something, colored by the kinds of ops of its group, and the use of VTCM below.
+    """Draws a lane for each active thread, colored by the kinds of ops of its group, and the use of VTCM below.
 
-    A column is as wide as a part of the time; it has the color of the group that is busy longest in it.
+    A column stands for a fixed part of the time; it has the color of the group that is busy longest in it.
     """
     assert estimate.trace is not None
     events: Sequence[Mapping[str, Any]] = estimate.trace["traceEvents"]
@@ -50,7 +50,7 @@ def _lane(
     kind_of: Mapping[str, str],
     colours: Mapping[str, str],
 ) -> Iterator[str]:
-    """Columns with the same owner are one rectangle."""
+    """Draws columns with the same owner as one rectangle."""
     owners = _columns(slices, end)
     begin = 0
     for column in range(1, len(owners) + 1):
@@ -67,7 +67,7 @@ def _lane(
 
 
 def _columns(slices: Sequence[Mapping[str, Any]], end: float) -> list[str]:
-    """The node, or the library's own op, that is busy longest in each column; "" for nobody."""
+    """The node, or the library's own op, that is busy longest in each column; "" if nothing runs."""
     count = WIDTH - LEFT
     scale = count / end
     busy: list[dict[str, float]] = [defaultdict(float) for _ in range(count)]
@@ -80,7 +80,7 @@ def _columns(slices: Sequence[Mapping[str, Any]], end: float) -> list[str]:
 
 
 def _usage(events: Sequence[Mapping[str, Any]], top: float, end: float, size: int) -> Iterator[str]:
-    """The bytes of VTCM in use, as a filled line of steps."""
+    """Draws the bytes of VTCM in use as a filled step line."""
     count, bottom = WIDTH - LEFT, top + VTCM
     yield _label(top + 14, "VTCM used")
     yield f'<text x="0" y="{top + 30}" class="quiet">of {size / 2**20:g} MB</text>'
