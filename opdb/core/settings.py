@@ -1,4 +1,4 @@
-"""Where the database and the specs are: the option, else the environment, else the default."""
+"""Finds the database and the specs: the option, else the environment, else the default."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def is_source_tree() -> bool:
-    """Whether this opdb runs from a checkout: the folder beside the package holds specs/ops."""
+    """True if this opdb runs from a checkout: the folder beside the package holds specs/ops."""
     return (_PACKAGE.parent / "specs" / "ops").is_dir()
 
 
