@@ -5,7 +5,7 @@ stored: [x, y]                       the op reads and writes stored numbers of t
 y: calibrate                         the range of the values that were observed
 y: {range: [0, 1]}                   these real values, whatever was observed
 y: {range: [0, 1], steps: {uq16: 65536}}   the same; in this data type the scale is 1 / 65536, as the documents require
-y: {when: {operation: TANH}, range: [-1, 1]}   only where the parameter has this value; else calibrated
+y: {when: {operation: TANH}, range: [-1, 1]}   only if the parameter has this value; else calibrated
 y: [RULE, RULE, ...]                 the first whose ``when`` holds
 weight: {axis: 0, symmetric: true}   zero in the middle; a static tensor has one scale per slice, if the target takes it
 bias: {dtype: sq32, scale: x.scale * weight.scale, offset: 0}   this data type if the target takes it, with this scale
@@ -49,9 +49,7 @@ class QuantRules:
     """The ``quant`` section of one op."""
 
     shared: tuple[str, ...] = ()
-    stored: tuple[
-        str, ...
-    ] = ()  # slots of which the op only knows the stored numbers, which it reads as real numbers at scale 1
+    stored: tuple[str, ...] = ()  # slots whose stored numbers the op uses as real numbers at scale 1
     slots: Mapping[str, tuple[SlotRule, ...]] = field(default_factory=dict)
 
     def rule(self, slot: str, params: Mapping[str, Any]) -> SlotRule:

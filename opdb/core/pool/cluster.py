@@ -52,7 +52,7 @@ class Cluster:
                 "Dask (the packages dask and distributed), which --dask needs,", "dask"
             ) from None
         _require_address(address)
-        for name in ("distributed", "distributed.client"):  # our errors say it in one line
+        for name in ("distributed", "distributed.client"):  # opdb's errors say it in one line
             logging.getLogger(name).setLevel(logging.CRITICAL)
         self.address = address
         self._work, self._facts = pickle.dumps(work), dict(work.facts())

@@ -75,7 +75,7 @@ class ErratumCount:
     nodes: int
     title: str
     seen: str
-    cost: str  # of avoiding it, as the record says; e.g. costs one Concat
+    cost: str  # of avoiding it, from the record; e.g. costs one Concat
     ops: int | None = None
     macs: int | None = None
     bytes: int | None = None

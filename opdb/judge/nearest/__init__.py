@@ -155,7 +155,7 @@ class _Search:
         return None if best is None else self.closest(best[1])
 
     def closest(self, move: Move) -> OpConfig:
-        """Bisects between an accepted number and the refused one, for the accepted number closest to it."""
+        """Bisects from the accepted number toward the refused one; returns the accepted config closest to it."""
         if move.between is None:
             return move.config
         refused, accepted, make = move.between

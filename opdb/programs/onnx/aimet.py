@@ -75,7 +75,7 @@ def _as_version_1(own: Encoding) -> dict[str, Any]:
     kind = "LPBQ" if own.steps is not None else "PER_CHANNEL" if own.axis is not None else "PER_TENSOR"
     said: dict[str, Any] = {"enc_type": kind, "dtype": "INT", "bw": own.bits, "is_sym": own.symmetric}
     zeros = np.broadcast_to(own.zeros, own.scales.shape)
-    if own.steps is not None:  # bw and offset count the products of stored and block integers
+    if own.steps is not None:  # bw and offset refer to the products of stored and block integers
         said |= {"bw": 2 * own.bits, "compressed_bw": own.bits, "block_size": own.block}
         said["per_block_int_scale"] = own.steps.ravel().tolist()
         zeros = np.full(own.scales.shape, 1 << 2 * own.bits - 1)
@@ -150,7 +150,7 @@ def _offset(bits: int, scales: Any, offsets: Any) -> Encoding:
 
 
 def _lpbq(entry: Mapping[str, Any]) -> Encoding:
-    """Reads LPBQ of version 1.0: block integers in a row per channel; ``bw`` and ``offset`` count their products with stored integers."""
+    """Reads LPBQ of version 1.0: a row of block integers per channel; ``bw`` and ``offset`` are for their products with stored integers."""
     if np.any(_whole(entry["offset"]) != -(1 << int(entry["bw"]) - 1)):
         raise ValueError("its offset is not the middle of its bw, and QNN's blocks have their zero there")
     return _in_blocks(int(entry["compressed_bw"]), entry["scale"], entry["per_block_int_scale"], entry)

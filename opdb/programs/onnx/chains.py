@@ -51,7 +51,7 @@ def joined(
 
 
 def _needed(node: onnx.NodeProto | None, sources: set[str], read: set[str]) -> onnx.NodeProto | None:
-    """``node`` with the outputs that chains read; None for a Mul whose result only nodes of chains have read.
+    """``node`` with the outputs that chains read; None for a Mul that only nodes of chains have read.
 
     ``sources``: the quantized results of the chains' DynamicQuantizeLinear nodes.
     """
@@ -114,7 +114,7 @@ def turned(
 ) -> list[onnx.NodeProto]:
     """``nodes``, with quantized weights that only MatMul reads in torch.nn.Linear's layout, [out, in].
 
-    Their DequantizeLinear gets the attribute TURNED, and the MatMul gets Gemm's transB.  HTP takes more encodings of such weights.
+    Their DequantizeLinear gets the attribute TURNED, and the MatMul gets Gemm's transB.  HTP takes more encodings of these weights.
     """
     readers: dict[str, list[tuple[int, int]]] = {}
     for place, node in enumerate(nodes):
@@ -137,7 +137,7 @@ def turned(
 def _join_biases(
     made: list[onnx.NodeProto | None], outputs: Sequence[str], values: Mapping[str, Any]
 ) -> None:
-    """Joins a product with a turned weight and the Add of a bias that alone reads it: the tensor between has no encoding."""
+    """Joins a product with a transposed weight and the Add of a bias that alone reads it: the tensor between has no encoding."""
     readers = Counter([*outputs, *(n for node in made if node is not None for n in reads(node))])
     makers = {n.output[0]: i for i, n in enumerate(made) if n is not None and _is(n, "MatMul")}
     for place, node in enumerate(made):

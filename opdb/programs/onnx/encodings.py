@@ -222,7 +222,7 @@ class _Writer:
         return list(self.model.graph.node)
 
     def quantize(self, name: str, encoding: Encoding) -> bool:
-        """Adds a tensor's encoding; returns False if the model has no such float tensor, or only an activation for blocks."""
+        """Adds a tensor's encoding; returns False if the model has no such float tensor, or if it is an activation with blocks."""
         if name in self.weights:
             return self._weight(name, self.weights[name], encoding)
         maker, (inputs, outputs) = self.makers.get(name), self.ends
@@ -335,7 +335,7 @@ class _Writer:
 
 
 def _scales(name: str, encoding: Encoding, axis: int, shape: Sequence[int]) -> Array:
-    """Scales in DequantizeLinear's form: one, one per channel, or for blocks along one of the first two dimensions in the weight's rank."""
+    """Scales as DequantizeLinear takes them: one, one per channel, or, for blocks along one of the first two dimensions, in the weight's rank."""
     if encoding.steps is None:
         return encoding.scales
     along = 1 - axis

@@ -1,7 +1,7 @@
 """``torch.ops.opdb_onnx.node``: a node of an ONNX file that opdb does not express in PyTorch, as one operator.
 
 It keeps the node's place in the program, so that the nodes around it are judged, and it carries all that a run on the
-CPU needs: the node as a model of its own, which ONNX Runtime computes, or ONNX's reference where that is not installed.
+CPU needs: the node as a separate model, which ONNX Runtime computes, or ONNX's reference if that is not installed.
 """
 
 from __future__ import annotations

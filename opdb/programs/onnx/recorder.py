@@ -63,7 +63,7 @@ def recorded(module: torch.nn.Module, inputs: Sequence[torch.Tensor], whole: Who
     if not inputs:
         raise Unrecordable("no inputs")
     specs, state = recorder.ends(module, inputs)
-    no_cuda = torch.backends.cudnn.flags(enabled=False)  # torch.export says so in the arguments of norms
+    no_cuda = torch.backends.cudnn.flags(enabled=False)  # as torch.export has it in the arguments of norms
     with torch.no_grad(), no_cuda, _paths(module, recorder.path), enable_python_dispatcher(), recorder:
         result = module(*inputs)
     results = [recorder.argument(r) for r in (result if isinstance(result, tuple) else (result,))]

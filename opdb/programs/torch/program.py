@@ -38,7 +38,7 @@ class Program(ProgramTensors):
     skipped: dict[str, str] = field(default_factory=dict)  # nodes that are not a QNN op -> why
 
     def __post_init__(self) -> None:
-        """Reads the program, step by step; a step sees what those before it found."""
+        """Reads the program, step by step; each step uses the results of the earlier ones."""
         # 1. Rewrite calls that no mapping reads.  First, because it makes other nodes, and all else is found by node.
         self.exported = plain(self.exported, READ_WITHOUT_SPEC)
         # 2. Start the tables of tensors.  They hold the nodes of the rewritten graph.
