@@ -26,7 +26,7 @@ def compiled(folder: Path, what: str, command: Sequence[str], seconds: float = B
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if "rror" in line] or [
             "no message"
-        ]  # Python's, too
+        ]  # finds Python's errors, too
         raise OpdbError(f"{folder}: {what} was not built: {said[0].strip()}")
 
 

@@ -17,7 +17,7 @@ def is_source_tree() -> bool:
 
 
 def database_url(option: str | None = None) -> str:
-    """The URL of the catalogue's database (or the path of an SQLite file, as the user wrote it)."""
+    """The URL of the catalog's database (or the path of an SQLite file, as the user wrote it)."""
     return option or os.environ.get("OPDB_URL") or f"sqlite:///{data_folder() / 'opdb.db'}"
 
 

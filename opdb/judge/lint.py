@@ -1,4 +1,4 @@
-"""Checks specs beyond their form, for content that is well-formed but cannot be meant.
+"""Checks specs beyond their form, for content that is well-formed but cannot be intended.
 
 * every argument of every ATen schema is mapped, constrained or declared ignored with a reason;
 * every spec is in its canonical spelling (what ``opdb show`` prints), so that SQL -> YAML gives the file;

@@ -1,4 +1,4 @@
-"""Single changes of an op config, from the smallest on."""
+"""Single changes of an op config, smallest first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Joins batch norms with the preceding convolutions of quantized weights: the tensor between them has no encoding.
+"""Joins batch norms with the preceding convolutions with quantized weights: the tensor between them has no encoding.
 
 The norm's factor for a channel goes into the channel's scale, so the stored integers stay the same or change their sign.
 """

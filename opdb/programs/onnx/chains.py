@@ -112,7 +112,7 @@ def _chains(
 def turned(
     nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], values: Mapping[str, Any]
 ) -> list[onnx.NodeProto]:
-    """``nodes``, with quantized weights that only MatMul reads in torch.nn.Linear's layout, [out, in].
+    """``nodes`` with torch.nn.Linear's layout, [out, in], for quantized weights that only MatMul reads.
 
     Their DequantizeLinear gets the attribute TURNED, and the MatMul gets Gemm's transB.  HTP takes more encodings of these weights.
     """

@@ -335,7 +335,7 @@ class _Writer:
 
 
 def _scales(name: str, encoding: Encoding, axis: int, shape: Sequence[int]) -> Array:
-    """Scales as DequantizeLinear takes them: one, one per channel, or, for blocks along one of the first two dimensions, in the weight's rank."""
+    """Scales as DequantizeLinear takes them: one, one per channel, or, with blocks along one of two dimensions, in the weight's rank."""
     if encoding.steps is None:
         return encoding.scales
     along = 1 - axis

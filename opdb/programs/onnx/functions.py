@@ -1,4 +1,4 @@
-"""Reads a chain of nodes between quantized tensors that spells out a function as one node.
+"""Reads a chain of nodes between quantized tensors as one node, if it spells out a known function.
 
 A quantizer gives the tensors inside GELU no encodings, but QNN has the function and computes it in integers.  The passes of
 opdb.lower.passes join float chains.

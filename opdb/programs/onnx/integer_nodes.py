@@ -68,7 +68,7 @@ def between(operator: Operator, encoding: Encoding) -> Operator:
     def prepare(node: Node, given: list[Value]) -> tuple[Node, list[Value]]:
         if operator.prepare is not None:
             node, given = operator.prepare(node, given)
-        lacking = max((0, *operator.known)) + 1 - len(given)  # scale and zero point follow known places
+        lacking = max((0, *operator.known)) + 1 - len(given)  # scale and zero must not be at known places
         return node, [*given, *[None] * lacking, encoding.scale, encoding.zero]
 
     return Operator(computed, operator.known, prepare)

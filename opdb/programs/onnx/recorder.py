@@ -1,4 +1,4 @@
-"""Records the program of an ONNX file's module in one run, instead of tracing it with FakeTensors by ``torch.export.export``.
+"""Records the program of an ONNX file's module in one run, instead of tracing it with FakeTensors as torch.export does.
 
 ONNX's 1,500 node tests take 12 s this way and 120 s with torch.export.  The modules here call operators in a fixed order and change
 nothing, so one run is the whole program.  Nodes get the names, targets and arguments that torch.export gives them

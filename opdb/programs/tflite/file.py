@@ -14,7 +14,7 @@ import tflite
 from opdb.core.errors import OpdbError
 from opdb.programs.tflite.sparse import Array, dense
 
-#: The bytes of a file from byte 4 on.
+#: Bytes 4 to 7 of a file.
 IDENTIFIER = b"TFL3"
 #: TFLite's number of a data type -> numpy's type; 4-bit elements take a byte each.
 DTYPES: Mapping[int, Any] = {

@@ -50,7 +50,7 @@ def bound(node: Any) -> float:
 
 
 def interval(node: Any, known: dict[Node, Interval] | None = None) -> Interval:
-    """The interval of a value, e.g. (0, 19) for the argmax of 20 classes, (0, 255) for uint8; infinite for floats of unknown size.
+    """The interval of a value, e.g. (0, 19) for the argmax of 20 classes, (0, 255) for uint8; infinite for unknown floats.
 
     ``known``: intervals that were found before.
     """

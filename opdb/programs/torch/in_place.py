@@ -70,7 +70,7 @@ def _changes(node: Node) -> bool:
 
 
 def _form(node: Node) -> torch._ops.OpOverload | None:
-    """The form that changes no argument, e.g. ``aten.relu.default`` for ``aten.relu_.default``; None without one of the same arguments."""
+    """The form that changes no argument, e.g. ``aten.relu.default`` for ``aten.relu_.default``; None if none has the same arguments."""
     target = node.target
     assert isinstance(target, torch._ops.OpOverload)
     packet = getattr(
