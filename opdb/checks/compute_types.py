@@ -28,7 +28,7 @@ def types_of(ops: Iterable[LoweredOp]) -> str:
 
 
 def text(results: Iterable[str], weights: Iterable[str]) -> str:
-    """From the types of the results and the words for weights; each once."""
+    """Joins the types of the results and the words for weights, each once."""
     kinds, of_weights = (" and ".join(dict.fromkeys(words)) for words in (results, weights))
     return f"{kinds}, weights of {of_weights}" if of_weights else kinds
 

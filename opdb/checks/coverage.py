@@ -1,4 +1,4 @@
-"""How much of a program a target takes: a row with the verdict on each node, and what they add up to.
+"""The coverage of a program by a target: a row with the verdict on each node, and the totals.
 
 opdb.checks.verdicts computes it; reports, gates and compilation read it.
 """
@@ -21,7 +21,7 @@ VERDICTS = ("supported", "rejected", "host")
 class Row:
     """One node.
 
-    ``bytes``: what it reads and writes, as PyTorch holds it.  ``flops``: see opdb.checks.flops.  Both are None where a
+    ``bytes``: the size of its inputs and results in PyTorch.  ``flops``: see opdb.checks.flops.  Both are None if a
     shape is symbolic.  ``reads``: the rows whose results it reads.  ``graph``: the number of the QNN graph that holds it, from 1;
     None on the CPU.
     """
@@ -29,13 +29,13 @@ class Row:
     node: str
     target: str
     verdict: str
-    form: str = ""  # the op or decomposition that was taken
+    form: str = ""  # the chosen op or decomposition
     ops: tuple[str, ...] = ()
     reasons: tuple[
         Mapping[str, str], ...
     ] = ()  # rule, message, brief, form: why it, or each form before, was refused
     warnings: tuple[Mapping[str, str], ...] = ()
-    #: Of a rejected node: form, op, and the changes after which the target accepts the op.
+    #: For a rejected node: form, op, and the changes after which the target accepts the op.
     nearest: tuple[Mapping[str, Any], ...] = ()
     module: str = ""  # e.g. encoder.layers.0.norm
     line: str = ""  # of the model's source; e.g. model.py:12: return self.norm(x)
@@ -49,15 +49,13 @@ class Row:
     )  # what avoiding each costs (opdb.judge.errata.report.Met)
     reads: tuple[str, ...] = ()
     graph: int | None = None
-    types: str = ""  # that it computes in; e.g. uq16, weights of sq8
-    said: tuple[
-        str, ...
-    ] = ()  # what is not computed in the types that the program says; see opdb.checks.notes
+    types: str = ""  # the types it computes in; e.g. uq16, weights of sq8
+    said: tuple[str, ...] = ()  # notes on types other than the program's; see opdb.checks.notes
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """What a target says of a program: ``rows`` has a verdict on each node, ``lowered`` what each node becomes, by name."""
+    """A target's verdicts on a program: ``rows`` has one on each node, ``lowered`` the lowering of each node, by name."""
 
     backend: str | None
     soc: str | None
@@ -70,11 +68,11 @@ class Coverage:
         default=(), compare=False, repr=False
     )  # see opdb.execute.compile.model_io
     quantize: str | None = None  # the scheme, e.g. 8a8w, in which a float program was judged
-    about: str = ""  # a sentence that a report begins with
+    about: str = ""  # the first sentence of a report
 
     @property
     def complete(self) -> bool:
-        """Whether every node is supported."""
+        """True if every node is supported."""
         return all(r.verdict == "supported" for r in self.rows)
 
     @property
@@ -84,16 +82,16 @@ class Coverage:
 
     @property
     def warnings(self) -> int:
-        """The nodes that a rule or an erratum warns of."""
+        """The number of supported nodes with a warning of a rule or an erratum."""
         return sum(bool(r.warnings) for r in self.rows if r.verdict == "supported")
 
     @property
     def refused_by_errata(self) -> bool:
-        """Whether each node that is not supported has a form that errata alone refuse."""
+        """True if each unsupported node has a form that only errata refuse."""
         return all(r.verdict == "supported" or _errata_alone(r) for r in self.rows)
 
     def errata(self) -> tuple[ErratumCount, ...]:
-        """The errata that the nodes avoid or are warned of; those that are avoided first, then by id."""
+        """The errata that the nodes avoid or are warned of; avoided ones first, then by id."""
         return counted(Met(r.avoided, r.warned, r.extra) for r in self.rows)
 
     def count(self, verdict: str) -> int:
@@ -101,7 +99,7 @@ class Coverage:
         return sum(r.verdict == verdict for r in self.rows)
 
     def cost(self, *verdicts: str) -> dict[str, int]:
-        """FLOPs and bytes of the nodes with these verdicts, of all without any; ``unknown``: nodes with symbolic shapes."""
+        """FLOPs and bytes of the nodes with these verdicts, by default of all; ``unknown``: nodes with symbolic shapes."""
         rows = [r for r in self.rows if not verdicts or r.verdict in verdicts]
         return {
             "nodes": len(rows),
@@ -116,7 +114,7 @@ class Coverage:
         return any("q" in r.types for r in self.rows)
 
     def to_json(self) -> dict[str, Any]:
-        """What ``opdb check --json`` prints; stable keys."""
+        """The object that ``opdb check --json`` prints; stable keys."""
         return {
             "backend": self.backend,
             "soc": self.soc,

@@ -1,4 +1,4 @@
-"""Names the rows of a coverage as the file of the model names its nodes."""
+"""Gives the rows of a coverage the names of the nodes in the model's file."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _PLACE = re.compile(r"n(\d+)(?:\.|$)")
 def with_names(coverage: Coverage, path: str, encodings: str | None = None) -> Coverage:
     """Rows with the node's name as the module; the line is the file, the node's number from 1 and its operator.
 
-    The name of a TensorFlow Lite operator is that of its first result.  The target of a node that is no PyTorch is its operator.
-    ``encodings``: those that the model was read with; the nodes that they add have their file as the line, without a number.
+    A TensorFlow Lite operator has the name of its first result.  The target of a node that PyTorch cannot express is its operator.
+    ``encodings``: the file whose encodings the model was read with; nodes added for it have this file as the line, without a number.
     """
     model = open_model(path, weights=False)
     own = len(model.graph.node)

@@ -1,8 +1,8 @@
-"""What a node costs on a CPU: FLOPs and bytes, from its schema and its fake tensors.
+"""The cost of a node on a CPU: FLOPs and bytes, from its schema and its fake tensors.
 
 FLOPs of products (matrix products, convolutions, attention) are those of ``torch.utils.flop_counter``: a
-multiplication and an addition are two.  For all else there is no formula: 1 for each element of the results where
-the operator computes, 0 where it only moves, reads or makes data.
+multiplication and an addition are two.  Other operators have no formula: 1 for each element of the results if
+the operator computes, 0 if it only moves, reads or makes data.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _MOVES = """
 #: Operators without arithmetic that are neither views nor copies of views.
 MOVES = frozenset(_MOVES.split())
 
-#: Whether each is transposed.
+#: Convolution -> True if it is transposed.
 CONVOLUTIONS = {
     aten.conv1d: False, aten.conv2d: False, aten.conv3d: False,
     aten.conv_transpose1d: True, aten.conv_transpose2d: True, aten.conv_transpose3d: True,
 }  # fmt: skip
-#: TensorFlow Lite's operators that run subgraphs; how often, the data say.
+#: TensorFlow Lite's operators that run subgraphs; the data decide how often.
 RUNNING_GRAPHS = ("WHILE", "IF", "CALL")
-KNOWN = 10_000  # calls that are remembered: models repeat theirs
+KNOWN = 10_000  # cached calls: models repeat them
 _known: dict[Hashable, int] = {}
 #: Composites in which PyTorch's counter finds no products.  Common ones are listed because asking it imports TorchDynamo.
 _without_products: set[Any] = {
@@ -50,7 +50,7 @@ _without_products: set[Any] = {
 def flops(
     target: Any, args: Sequence[Any], kwargs: dict[str, Any], results: Sequence[torch.Tensor]
 ) -> int | None:
-    """Of one call; None where a shape is symbolic.
+    """FLOPs of one call; None if a shape is symbolic.
 
     ``target``: torch._ops.OpOverload.  ``args``, ``kwargs``: as called, with fake tensors for tensors.
     """
@@ -70,7 +70,7 @@ def flops(
 
 
 def nbytes(tensors: Sequence[torch.Tensor]) -> int | None:
-    """What these tensors take, as PyTorch holds them; None where a shape is symbolic."""
+    """The size of these tensors in PyTorch, in bytes; None if a shape is symbolic."""
     if any(not isinstance(d, int) for t in tensors for d in t.shape):
         return None
     sizes: list[int] = [prod(t.shape) * t.element_size() for t in tensors]
@@ -78,7 +78,7 @@ def nbytes(tensors: Sequence[torch.Tensor]) -> int | None:
 
 
 def moves(target: Any) -> bool:
-    """Whether an operator only moves, reads or makes data."""
+    """True if an operator only moves, reads or makes data."""
     name = target._schema.name.rpartition("::")[2]
     return bool(
         target.is_view
@@ -91,7 +91,7 @@ def moves(target: Any) -> bool:
 def _product(
     target: Any, args: Sequence[Any], kwargs: dict[str, Any], results: Sequence[torch.Tensor]
 ) -> int:
-    """By PyTorch's formulas: the operator's own, or those of the operators that it is composed of."""
+    """FLOPs by PyTorch's formulas: the operator's own, or those of the operators that it is composed of; 0 if there are none."""
     packet = target.overloadpacket
     if packet in flop_registry:
         return int(
@@ -120,13 +120,13 @@ def _product(
             target(*args, **kwargs)
     except Exception:  # one that fake tensors cannot run (it reads values): no formula
         return 0
-    if counter.get_total_flops() == 0 and packet is not aten.einsum:  # whose products depend on its equation
+    if counter.get_total_flops() == 0 and packet is not aten.einsum:  # its products depend on its equation
         _without_products.add(packet)
     return int(counter.get_total_flops())
 
 
 def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> int:
-    """Its two products: on a CPU it is one operator that has no formula."""
+    """FLOPs of its two products: on a CPU it is one operator that has no formula."""
     batch, (length, width) = prod(query.shape[:-2]), query.shape[-2:]
     keys, out = key.shape[-2], value.shape[-1]
     formula = flop_registry[aten.bmm]
@@ -157,7 +157,7 @@ def node_cost(node: torch.fx.Node) -> tuple[int | None, int | None]:
     moved = nbytes((*reads, *makes))
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
-        target = getattr(target, "_op", None)  # of ExecuTorch's edge operators, the ATen one
+        target = getattr(target, "_op", None)  # the ATen operator of ExecuTorch's edge operator
     if str(target) == ONNX_NODE:
         return _of_onnx_node(str(node.args[1]), makes), moved
     if moved is None or not isinstance(target, torch._ops.OpOverload):
@@ -167,9 +167,9 @@ def node_cost(node: torch.fx.Node) -> tuple[int | None, int | None]:
 
 
 def _of_onnx_node(model: str, results: Sequence[torch.Tensor]) -> int | None:
-    """FLOPs of a node of an ONNX file that is no PyTorch; ``model``: the node as a model of its own.
+    """FLOPs of an ONNX node that PyTorch cannot express; ``model``: the node as a separate model.
 
-    Of recurrent layers those of their matrix products, of nodes that run graphs None; else 1 for each element of the results.
+    Recurrent layers have the FLOPs of their matrix products, nodes that run graphs None, others 1 for each element of the results.
     """
     from opdb.programs.onnx.host_node import alone, shapes_of
 

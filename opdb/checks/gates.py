@@ -1,4 +1,4 @@
-"""Conditions on a coverage under which a build is to fail: ``opdb check --fail-on "cpu>0"``."""
+"""Conditions on a coverage that make a build fail: ``opdb check --fail-on "cpu>0"``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _share(what: str) -> Callable[[Coverage], float]:
     return share
 
 
-#: Name -> (its value, what it counts, whether it is a share in percent).
+#: Name -> (its value, what it counts, True if it is a share in percent).
 METRICS: Mapping[str, tuple[Callable[[Coverage], float], str, bool]] = {
     "cpu": (lambda c: c.cost("rejected", "host")["nodes"], "nodes on the CPU", False),
     "rejected": (lambda c: c.count("rejected"), "nodes that the target rejects", False),
@@ -36,7 +36,7 @@ _GATE = re.compile(r"\s*([a-z-]+)\s*(>=|>)\s*(\d+(?:\.\d+)?)\s*(%?)\s*")
 
 @dataclass(frozen=True)
 class Gate:
-    """One condition; ``text`` is what was written, e.g. cpu-flops>5%."""
+    """One condition; ``text`` is the condition as written, e.g. cpu-flops>5%."""
 
     text: str
     metric: str
@@ -44,7 +44,7 @@ class Gate:
     limit: float
 
     def hit(self, coverage: Coverage) -> str | None:
-        """Why the build fails, in one line; None where it does not."""
+        """The reason the build fails, in one line; None if it does not."""
         value_of, what, share = METRICS[self.metric]
         value = value_of(coverage)
         if not _COMPARE[self.compare](value, self.limit):
@@ -53,7 +53,7 @@ class Gate:
 
 
 def gate(text: str) -> Gate:
-    """A condition as written.  Raises OpdbError with what can be written."""
+    """Parses a condition.  Raises OpdbError with the valid forms."""
     found = _GATE.fullmatch(text)
     if found is None or found[1] not in METRICS or bool(found[4]) > METRICS[found[1]][2]:
         counted = ", ".join(name for name, m in METRICS.items() if not m[2])

@@ -1,8 +1,8 @@
 """The graph sink: lowered nodes of a program -> one QnnGraph.
 
-Static tensors are permuted, reshaped and filled here; for tensors that are only known when the graph runs,
-Transpose and Reshape ops are put in.  A tensor that an op wrote in another layout is read in that layout
-where the reader asks for the same one, so that neighbors with one layout exchange it without Transposes.
+Static tensors are permuted, reshaped and filled here; tensors that are only known when the graph runs get
+Transpose and Reshape ops.  A tensor that an op wrote in another layout is read in that layout if the
+reader needs the same one, so that neighbors with one layout exchange it without Transposes.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ def build_part(
 ) -> Part:
     """The QnnGraph of ``nodes``, which read ``inputs`` besides constants; the ends have the program's layout.
 
-    An input without elements is none of the graph's.
+    An input without elements is left out of the graph.
     """
     sink = _Sink(program, QnnGraph(name))
     held = {}
     for key in inputs:
         ref = _end(program, key)
-        if 0 in ref.shape:  # no op reads it, ex. Concat leaves it out; HTP would ask for its memory
+        if 0 in ref.shape:  # no op reads it, e.g. Concat leaves it out; HTP would ask for its memory
             continue
         tensor = GraphTensor(_spelled(key), ref.dtype, ref.shape, "APP_WRITE", quant=ref.quant)
         held[key] = sink.add(tensor, (key, ()))
@@ -87,7 +87,7 @@ def build_part(
 def supported_part(program: Program, lowered: Mapping[str, Lowered | Rejected], name: str) -> QnnGraph | None:
     """The QnnGraph of the nodes that are lowered, None if there are none.
 
-    What they read of the others is an input, and what the others read of them an output.
+    A tensor that they read from other nodes is an input, a tensor that other nodes read from them is an output.
     """
     nodes = [n for n in program.nodes if isinstance(lowered[n.name], Lowered)]
     if not nodes:
@@ -106,7 +106,7 @@ class _Sink:
         self.program, self.graph = program, graph
         #: (origin, layout) -> the tensor that holds it; the origin of an intermediate is (node, its name).
         self.held: dict[tuple[Any, Layout], str] = {}
-        #: origins that exist in another layout only: origin -> ref as the op wrote it
+        #: origins that exist only in another layout: origin -> ref as the op wrote it
         self.written: dict[Any, TensorRef] = {}
         self.layout_ops: list[str] = []
 
@@ -148,7 +148,7 @@ class _Sink:
     # -- tensors
 
     def read(self, t: TensorRef, origin: str) -> str:
-        """The name of the tensor that holds ``t``, made if there is none yet."""
+        """The name of the tensor that holds ``t``, which is made if there is none yet."""
         if t.made:
             return self._made(t, origin)
         source = self.source(t, origin)
@@ -189,7 +189,7 @@ class _Sink:
         return out
 
     def _made(self, t: TensorRef, origin: str) -> str:
-        """A static tensor that a builder made; one for all readers that want the same."""
+        """A static tensor that a builder made; readers of the same values share one."""
         place = (("made", t.dtype, t.base_shape, t.fill, t.ramp, t.data, t.quant), t.transforms)
         if place not in self.held:
             name = f"{origin}_{'fill' if t.data is None else 'data'}"
@@ -200,7 +200,7 @@ class _Sink:
         return self.held[place]
 
     def _values(self, t: TensorRef) -> np.ndarray[Any, Any]:
-        """Of a static tensor, before its transforms."""
+        """The values of a static tensor before its transforms."""
         key: Any = t.key
         return made_values(t) if t.made else self.program.array(key)
 
@@ -213,7 +213,7 @@ class _Sink:
             if graph.tensors[name].type in (
                 "APP_WRITE",
                 "STATIC",
-            ):  # an input that is handed through, or a constant
+            ):  # an input that is passed through, or a constant
                 copy = LoweredOp("Reshape", (ref,), (), (ref,))
                 name = self._change(copy, name, f"{key[0]}_out", key[0], None)
             tensor = graph.tensors.pop(name)
@@ -223,7 +223,7 @@ class _Sink:
         return made
 
     def _read_all(self) -> None:
-        """Lets a Reshape read what no op does (CPU-0328)."""
+        """Adds a Reshape that reads an input that no op reads (CPU-0328)."""
         read = {name for op in self.graph.ops for name in op.inputs}
         for t in self.graph.inputs:
             if t.name not in read and t.dtype in CPU_RESHAPES:
@@ -233,7 +233,7 @@ class _Sink:
 
 
 def _end(program: Program, key: Key) -> TensorRef:
-    """The tensor at an end of the graph, which no node may read."""
+    """The tensor at an end of the graph; perhaps no node reads it."""
     try:
         return program.ref(key)
     except Rejection as reason:
@@ -241,6 +241,6 @@ def _end(program: Program, key: Key) -> TensorRef:
 
 
 def _spelled(source: Any) -> str:
-    """e.g. ("split", 1) -> split_1, ("relu", 0) -> relu, ("layer_norm", "flat") -> layer_norm_flat."""
+    """The name of an origin, e.g. ("split", 1) -> split_1, ("relu", 0) -> relu, ("layer_norm", "flat") -> layer_norm_flat."""
     name, part = source
     return str(name) if part == 0 else f"{name}_{part}"

@@ -1,4 +1,4 @@
-"""Which nodes of a model a target takes: ``opdb.check``."""
+"""Checks which nodes of a model a target takes: ``opdb.check``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check(
 
     ``model``: a torch.nn.Module with its example ``inputs``, a program of torch.export, a .pt2, .onnx or .tflite file, or
     "module:callable".  ``dtype``: what float32 tensors become, "f32" or "f16".  ``decompose``: break the program down to core
-    ATen if a node has no form.  ``dims``: sizes that an ONNX file leaves open; ``encodings``: a file with those of an ONNX file.
+    ATen if a node has no form.  ``dims``: sizes that an ONNX file leaves open; ``encodings``: a file with an ONNX file's encodings.
 
     Raises OpdbError for a model that cannot be read, an unknown chip, and a chip that is older than the backend.
 

@@ -24,10 +24,10 @@ TYPES = {
     (-8, 7): "int4", (-7, 7): "int4", (0, 15): "uint4", (-120, 120): "int4 with zero points", (-2, 1): "int2",
     (-3, 3): "int2 with zero points",
 }  # fmt: skip
-#: Those that QNN has no encoding of.
+#: The types for which QNN has no encoding.
 OF_NONE = {TYPES[-120, 120], TYPES[-2, 1], TYPES[-3, 3]}
 FLOATS = {"f16", "f32", "bf16"}
-#: Targets that read their second argument for its shape alone.
+#: Targets that only read the shape of their second argument.
 FOR_SHAPE = {"aten.expand_as.default"}
 
 
@@ -63,7 +63,7 @@ def _notes_of(program: Program, node: Node, row: Row) -> Iterator[str]:
 
 
 def first_reason(row: Row) -> str:
-    """Why the first form was refused; a rule of the target says more than the condition of a mapping."""
+    """The reason the first form was refused; a rule of the target comes before a mapping's condition, which says less."""
     rules = sorted(row.reasons, key=lambda reason: ".M_" in reason["rule"])
     return rules[0]["brief"] if rules else ""
 
@@ -96,7 +96,7 @@ def _blocks(weight: Node) -> str:
 
 
 def unsaid(program: Program, coverage: Coverage) -> Iterator[Row]:
-    """Rows whose ops compute in floats beside quantized tensors, and that say nothing of it: none, if all is well."""
+    """Rows whose ops compute in floats next to quantized tensors without a note about it; none if all is well."""
     nodes = {view.name: view.node for view in program.nodes}
     for row in coverage.rows:
         node, lowered = nodes[row.node], coverage.lowered[row.node]

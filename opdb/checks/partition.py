@@ -1,7 +1,7 @@
-"""Nodes on two sides -> groups that one graph each can hold; no torch, no QNN.
+"""Divides nodes on two sides into groups that each fit in one graph; no torch, no QNN.
 
 Nodes are numbers in a topological order: ``reads[i]`` holds the nodes that node i reads, all below i.
-A group is convex: no path leaves it and comes back, so that nobody waits for a half of it.
+A group is convex: no path leaves it and comes back, so that no node waits for half of a group.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ def groups(reads: Reads, joins: Sequence[bool]) -> list[int]:
     merged = _Groups(reads, _levels(reads, joins))
     edges = [(s, i) for i in range(len(reads)) if joins[i] for s in reads[i] if joins[s]]
     merges = len(edges)
-    while merges:  # a merge can make room for one that was refused before
+    while merges:  # a merge can allow one that was refused before
         merges = sum(merged.merge(s, i) for s, i in edges)
         edges = [(s, i) for s, i in edges if merged.root[s] != merged.root[i]]
     return merged.root
 
 
 def in_order(reads: Reads, group: Sequence[int], sides: Sequence[str]) -> list[list[int]]:
-    """The members of each group, the groups in a topological order that changes sides seldom.
+    """The members of each group, with the groups in a topological order that rarely changes sides.
 
-    ``sides``: of each node.  Among the groups that are ready, those of the last one's side go first, then the
+    ``sides``: the side of each node.  Among the groups that are ready, those on the last one's side go first, then the
     one with the first member.
     """
     members: dict[int, list[int]] = defaultdict(list)
@@ -63,9 +63,9 @@ def in_order(reads: Reads, group: Sequence[int], sides: Sequence[str]) -> list[l
 
 
 def _levels(reads: Reads, joins: Sequence[bool]) -> list[int]:
-    """A first grouping, in one pass: joining nodes that are connected and of one level.
+    """A first grouping in one pass: connected joining nodes of the same level.
 
-    A level counts the stretches of other nodes above; it never sinks along an edge and rises on the way from
+    A level counts the runs of other nodes above; it never decreases along an edge and increases on the way from
     another node to a joining one, so that no path can come back to a group.
     """
     level = [0] * len(reads)
@@ -103,7 +103,7 @@ class _Groups:
                     self.before[root[i]].add(root[s])
 
     def merge(self, source: int, reader: int) -> bool:
-        """Makes the groups of two nodes one, if they are two and no path through a third joins them."""
+        """Merges the groups of two nodes if they differ and no path through a third group connects them; returns True if it did."""
         a, b = self.root[source], self.root[reader]
         if a == b or self._around(a, b):
             return False
@@ -121,7 +121,7 @@ class _Groups:
         return True
 
     def _around(self, a: int, b: int) -> bool:
-        """Whether a path leads from group ``a`` through another one to ``b``."""
+        """True if a path leads from group ``a`` through another one to ``b``."""
         last = self.members[b][-1]
         seen, stack = {a, b}, [a]
         while stack:

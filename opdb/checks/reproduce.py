@@ -1,6 +1,6 @@
-"""One node of a program as a model of its own: the same ATen call on tensors of the same shapes and data types.
+"""Turns one node of a program into a separate model: the same ATen call on tensors of the same shapes and data types.
 
-Constants keep their values where they are few or integers; a large constant of floats is filled anew, since no rule
+Constants keep their values if they are few or integers; a large float constant gets random values, since no rule
 reads it.  Only results that the program reads are returned.
 """
 
@@ -26,13 +26,13 @@ MAX_VALUES = 4096
 
 @dataclass
 class Call:
-    """``inputs`` and ``constants``: tensors by the names of the source; ``constants`` with their values."""
+    """``inputs`` and ``constants``: tensors by their names in the source; ``constants`` with their values."""
 
     node: TorchNode
     inputs: dict[str, torch.Tensor] = field(default_factory=dict)
     constants: dict[str, torch.Tensor] = field(default_factory=dict)
     text: str = ""  # torch.ops.aten.linear.default(x0, self.c0)
-    results: tuple[int, ...] | None = None  # which of several are returned
+    results: tuple[int, ...] | None = None  # the indices of the returned ones, if there are several
 
 
 def read_call(program: Program, name: str) -> Call:
@@ -63,7 +63,7 @@ def read_call(program: Program, name: str) -> Call:
 
 
 def source(program: Program, name: str) -> str:
-    """A Python file with ``make``, which ``opdb check FILE.py:make`` takes."""
+    """A Python file with a function ``make``, for ``opdb check FILE.py:make``."""
     call = read_call(program, name)
     node = call.node.node
     place = " ".join(p for p in (module_of(node), line_of(node)[0]) if p)
@@ -90,7 +90,7 @@ def source(program: Program, name: str) -> str:
 
 
 def module_and_inputs(program: Program, name: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
-    """The module that ``source`` describes, with the constants as they are, and its inputs."""
+    """The module that ``source`` describes, with the constants' real values, and its inputs."""
     call = read_call(program, name)
     made: dict[str, Any] = {}
     exec(compile(source(program, name), f"<{name}>", "exec"), made)
@@ -127,11 +127,11 @@ def _literal(name: str, value: Any) -> str:
         return f'float("{value}")'
     if isinstance(value, torch.device):
         return f'torch.device("{value}")'
-    return repr(value)  # torch.float32, torch.strided, torch.contiguous_format are spelled so
+    return repr(value)  # also right for torch.float32, torch.strided, torch.contiguous_format
 
 
 def _made(tensor: torch.Tensor, *, keep: bool = False) -> str:
-    """An expression that makes a tensor like this one, with the same values if it shall ``keep`` them."""
+    """An expression that makes a tensor like this one, with the same values if ``keep``."""
     shape, dtype = list(tensor.shape), f"dtype={tensor.dtype}"
     floats = tensor.dtype.is_floating_point or tensor.dtype.is_complex
     if keep and (not floats or tensor.numel() <= 16) and tensor.numel() <= MAX_VALUES:

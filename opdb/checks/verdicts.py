@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 #: Progress callback (nodes done, all nodes), called every STEP nodes.
 Progress = Callable[[int, int], None]
 STEP = 50
-#: Parts of the paths of files that are nobody's model.  A folder of the user may be called torch.
+#: Parts of the paths of library files, which are not the model's source.  A folder of the user may be called torch.
 LIBRARIES = (
     "-packages/torch/", "/pytorch/torch/", "/executorch/exir/", "/executorch/backends/", "-packages/torchao/",
     "/opdb/programs/onnx/",
@@ -49,9 +49,9 @@ def check_program(
 ) -> Coverage:
     """The verdict of ``target`` on every node of ``exported``.
 
-    ``float_dtype``: what float32 tensors become ("f32" or "f16").  ``decompose``: if a node has no form, the
-    whole program is broken down to core ATen and that is judged instead.  ``progress`` is called with the nodes that
-    are done and all.  ``samples``: arrays in the order of the inputs; how large values become on them decides which are
+    ``float_dtype``: the type that float32 tensors get ("f32" or "f16").  ``decompose``: if a node has no form, the
+    whole program is broken down to core ATen and that is judged instead.  ``progress`` is called with the number of finished
+    nodes and of all.  ``samples``: arrays in the order of the inputs; the sizes of values on them decide which are
     beyond fp16 (opdb.checks.range_warnings).
     """
     return read_and_check(exported, target, float_dtype, decompose, progress, samples)[1]
@@ -65,9 +65,9 @@ def read_and_check(
     progress: Progress | None = None,
     samples: Sequence[Sequence[Any]] = (),
 ) -> tuple[Program, Coverage]:
-    """The program as ``target`` takes it, and its verdict: see ``check_program``.
+    """The program as read, and the verdict of ``target`` on it: see ``check_program``.
 
-    ``Row.said`` tells of a quantized node that computes in floats, and of weights that are widened to 8 bits.
+    ``Row.said`` notes a quantized node that computes in floats, and weights that are widened to 8 bits.
     """
     from opdb.checks.notes import with_said
     from opdb.checks.range_warnings import with_warnings
@@ -101,7 +101,7 @@ def check_nodes(
     prices: Prices | None = None,
     refusal: Refusal = lambda lowered: "",
 ) -> Coverage:
-    """As ``check_program``, for a program that is read already; build_graph takes its ``lowered``.
+    """Does ``check_program`` for a program that is already read; build_graph takes its ``lowered``.
 
     ``prices``, ``refusal``: see opdb.lower.select.lower.
     """
@@ -149,7 +149,7 @@ def row_of(
 ) -> Row:
     """The row of a node whose ATen target is ``target``.
 
-    ``near``: see ``nearest_of``.  ``ops``: default those of ``outcome``.
+    ``near``: see ``nearest_of``.  ``ops``: by default the ops of ``outcome``.
     """
     from opdb.checks.flops import node_cost
 
@@ -180,7 +180,7 @@ def row_of(
 
 
 def nearest_of(view: NodeView, target: Target) -> tuple[dict[str, Any], ...]:
-    """What would make ``target`` accept a rejected node, as rows hold it."""
+    """The changes that would make ``target`` accept a rejected node, in the form that rows have."""
     found = nearest_forms(view, target)
     return tuple({"form": form, "op": op, "text": v.text, **v.json()} for form, op, v in found)
 
@@ -193,7 +193,7 @@ def module_of(node: Node) -> str:
 
 
 def line_of(node: Node) -> tuple[str, str]:
-    """The last line of the model's own source above the node, and its file: the files of libraries are skipped."""
+    """The last line of the model's own source in the node's stack trace, and its file; files of libraries are skipped."""
     return _last_line(node.meta.get("stack_trace") or "")
 
 
@@ -207,7 +207,7 @@ def _last_line(trace: str) -> tuple[str, str]:
 
 
 def numbered(group: Sequence[int], outcomes: Sequence[Lowered | Rejected]) -> list[int | None]:
-    """The number of each node's QNN graph, from 1 in the order of their first nodes; None where the node is not lowered.
+    """The number of each node's QNN graph, from 1 in the order of their first nodes; None if the node is not lowered.
 
     ``group``: see opdb.checks.partition.
     """

@@ -1,1 +1,1 @@
-"""What every other wing uses: errors, data types, op configs, graphs, files, pools of processes."""
+"""The base of every other wing: errors, data types, op configs, graphs, files, pools of processes."""

@@ -1,4 +1,4 @@
-"""Where opdb keeps its data, and writing so that a reader never sees half of a file or folder."""
+"""Finds opdb's data folders, and writes so that a reader never sees half of a file or folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opdb.core.errors import OpdbError
 
 
 def data_folder() -> Path:
-    """The user's data folder.  platformdirs is slow to import: on Linux the short rule of XDG is here."""
+    """The user's data folder.  platformdirs is slow to import, so XDG's short rule for Linux is here."""
     if os.name == "posix" and os.uname().sysname == "Linux":
         base = os.environ.get("XDG_DATA_HOME", "").strip()
         return (Path(base) if base else Path("~/.local/share").expanduser()) / "opdb"
@@ -23,7 +23,7 @@ def data_folder() -> Path:
 
 
 def cache_folder() -> Path:
-    """Where what can be made again is kept, by the same rule."""
+    """The user's folder for files that can be made again, by the same rule."""
     if os.name == "posix" and os.uname().sysname == "Linux":
         base = os.environ.get("XDG_CACHE_HOME", "").strip()
         return (Path(base) if base else Path("~/.cache").expanduser()) / "opdb"
@@ -43,7 +43,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 def written_atomically(path: Path) -> Iterator[str]:
     """A temporary name beside ``path`` to write to; at the end flushed to disk and renamed, removed if anything fails.
 
-    Raises OpdbError where it cannot be written; then nothing changed.
+    Raises OpdbError if it cannot be written; then nothing changed.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ def written_atomically(path: Path) -> Iterator[str]:
 def new_folder(path: Path) -> Iterator[Path]:
     """A folder under a temporary name beside ``path``, renamed to it at the end; removed if anything fails.
 
-    Raises OpdbError where it cannot be made, or ``path`` holds something by then.
+    Raises OpdbError if it cannot be made, or if ``path`` is not empty by then.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

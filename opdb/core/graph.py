@@ -1,4 +1,4 @@
-"""A QNN graph without handles: what the builders make and what every executor takes.
+"""A QNN graph without handles, which the builders make and every executor takes.
 
 Torch-free and numpy-free: ``data`` of a static tensor is any object with the buffer protocol (a numpy
 array in practice).  The order of ``ops`` is an order of execution.
@@ -24,7 +24,7 @@ class GraphTensor:
     type: str = "NATIVE"
     data: Any = None  # STATIC only
     quant: Quant | None = None
-    sparse: Sparse | None = None  # CPU and HTP 2.47 have sparse tensors inside a graph only, as NATIVE
+    sparse: Sparse | None = None  # CPU and HTP 2.47 have sparse tensors only inside a graph, as NATIVE
 
     def config(self, slot: str) -> TensorConfig:
         """This tensor as the tensor of ``slot`` in an op config."""
@@ -70,7 +70,7 @@ class QnnGraph:
         return tuple(t for t in self.tensors.values() if t.type == "APP_READ")
 
     def renamed(self, names: Mapping[str, str]) -> QnnGraph:
-        """The graph with tensors under other names; one that has such a name already gets a number."""
+        """The graph with renamed tensors; a tensor that already has one of the new names gets a number."""
         taken = set(names.values())
         new = dict(names)
         for name in self.tensors:
@@ -90,7 +90,7 @@ class QnnGraph:
         return QnnGraph(self.name, tensors, ops)
 
     def with_intermediates(self) -> QnnGraph:
-        """The same graph with every NATIVE tensor an output: what debug mode runs to read all values."""
+        """The same graph with every NATIVE tensor an output; debug mode runs it to read all values."""
         tensors = {
             n: replace(t, type="APP_READ") if t.type == "NATIVE" else t for n, t in self.tensors.items()
         }

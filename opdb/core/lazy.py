@@ -1,4 +1,4 @@
-"""Names that a package has without importing their modules: each is imported when it is first asked for."""
+"""Names that a package has without importing their modules: each is imported on first use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def lazy(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of ``package``.  ``names``: the module that has each name."""
+    """The ``__getattr__`` of ``package``.  ``names``: name -> the module that has it."""
 
     def find(name: str) -> Any:
         if name not in names:

@@ -1,4 +1,4 @@
-"""Modules by the names that they had in opdb 0.1: importing one works until the next release, with a DeprecationWarning."""
+"""Lets modules be imported by their names of opdb 0.1 until the next release, with a DeprecationWarning."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-#: The modules that the documents named, and packages of theirs.
+#: Old name -> new name, for the modules that the documents named and their packages.
 NEW = {
     "opdb.conformance.cloud_ai_hexagon": "opdb.plugins.cloud_ai.card",
     "opdb.cost": "opdb.measure.cost",
@@ -29,21 +29,21 @@ NEW = {
     "opdb.torch_ops": "opdb.programs.torch_ops",
     "opdb.validate": "opdb.judge.validate",
 }
-#: Packages that are gone; what is below them is in NEW.
+#: Packages that are gone; the modules below them are in NEW.
 GONE = frozenset(old.rpartition(".")[0] for old in NEW) - {"opdb"} - NEW.keys()
 
 
 def new_name(name: str) -> str | None:
-    """The name that a module has now, of one that was documented under ``name``, or of a module below such."""
+    """The new name of a module that was documented as ``name``, or of a module below one; None for any other."""
     found = next((old for old in NEW if name == old or name.startswith(f"{old}.")), None)
     return None if found is None else NEW[found] + name.removeprefix(found)
 
 
 class _Finder:
-    """Finds and loads the modules of NEW: the import system asks by these three methods."""
+    """Finds and loads the modules of NEW: the import system calls these three methods."""
 
     def __init__(self) -> None:
-        self._own: dict[str, ModuleSpec | None] = {}  # the spec of a module that got an old name, too
+        self._own: dict[str, ModuleSpec | None] = {}  # old name -> the module's own spec
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if not fullname.startswith("opdb."):
@@ -65,13 +65,13 @@ class _Finder:
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Gives the module, which ran when it was imported by its new name, its own spec back."""
+        """Restores the spec of a module, which already ran when it was imported by its new name."""
         name = module.__spec__.name if module.__spec__ is not None else ""
         if name in self._own:
             module.__spec__ = self._own.pop(name)
 
 
 def install() -> None:
-    """Makes the old names importable.  First in line: a folder that an update left behind must not be found instead."""
+    """Makes the old names importable.  The finder goes first: a folder that an update left behind must not be found instead."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())

@@ -1,4 +1,4 @@
-"""One op as a backend is asked about it: what ``QnnBackend_validateOpConfig`` takes, without pointers.
+"""One op as ``QnnBackend_validateOpConfig`` takes it, without pointers.
 
 The JSON form is the contract of ``opdb validate`` (docs/architecture.md, "Op configs").  Names of
 tensors are the slot names of the spec; the order is QNN's.  An omitted optional tensor in the middle
@@ -21,7 +21,7 @@ from opdb.core.errors import OpdbError
 MAX_DIM = 2**31 - 1
 #: The largest rank that opdb handles; QNN backends stop at 8 or less (probe: HTP and CPU 2.47).
 MAX_RANK = 16
-#: Short names of integer types, and what rules can read of them.
+#: Short names of integer types, and the range of their values that rules can read.
 INTEGER, INT64 = re.compile("[iu](8|16|32|64)"), (-(2**63), 2**63 - 1)
 #: The real numbers that ``centred`` spans: 256 or 65536 steps over [-4, 4).
 SPAN = 8.0
@@ -47,7 +47,7 @@ class ConfigError(OpdbError):
 
 @dataclass(frozen=True)
 class Blocks:
-    """What BLOCKWISE_EXPANSION has besides the scale of each slice along the axis (``Qnn_BlockwiseExpansion_t``).
+    """The fields of BLOCKWISE_EXPANSION besides the scale of each slice along the axis (``Qnn_BlockwiseExpansion_t``).
 
     The scale of block b of slice s is the slice's times ``scales[s * per_axis + b]``, an integer of ``bits``
     bits, stored in ``storage`` bits.
@@ -61,7 +61,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Vectors:
-    """What VECTOR has besides scales along the axis (``Qnn_VectorEncoding_t``): the code book's layout."""
+    """The fields of VECTOR besides scales along the axis (``Qnn_VectorEncoding_t``): the code book's layout."""
 
     rows_per_block: int
     columns_per_block: int
@@ -84,9 +84,9 @@ class Quant:
     vector: Vectors | None = None  # VECTOR
 
     def symmetric(self, dtype: str) -> bool:
-        """Whether real zero is the middle of the stored range of ``dtype`` (short name).
+        """True if real zero is the middle of the stored range of ``dtype`` (short name).
 
-        Signed types have offset 0, unsigned ones -2**(bits - 1): for a uq16 weight HTP 2.47 asks for -32768
+        Signed types have offset 0, unsigned ones -2**(bits - 1): for a uq16 weight HTP 2.47 requires -32768
         (probe: "incorrect Value 0, expected equal to -32768").
         """
         kind = BY_SHORT[dtype]
@@ -124,9 +124,9 @@ class TensorConfig:
         return len(self.shape)
 
     def values(self) -> list[int] | None:
-        """The data of a STATIC tensor of integers, row-major; zeros where it has none.
+        """The data of a STATIC tensor of integers, row-major; zeros if it has none.
 
-        None for any other tensor, a sparse one, for more than MAX_VALUES values, and for data that do not fill the shape.
+        None for any other tensor, a sparse one, more than MAX_VALUES values, and data that do not fill the shape.
         """
         count = math.prod(self.shape)
         readable = self.type == "STATIC" and self.sparse is None and INTEGER.fullmatch(self.dtype)
@@ -188,7 +188,7 @@ def centred(dtype: str, scale: float | None = None) -> Quant | None:
     return Quant("SCALE_OFFSET", (SPAN / 2**kind.bits,), (offset,))
 
 
-#: What QNN's own initializer of a tensor (QNN_TENSOR_INIT) has as its data type.
+#: The data type in QNN's own initializer of a tensor (QNN_TENSOR_INIT).
 UNDEFINED = ("UNDEFINED", "QNN_DATATYPE_UNDEFINED")
 
 
@@ -246,7 +246,7 @@ def _tensor(raw: Any, where: str) -> TensorConfig:
     quant, sparse = raw.get("quant"), raw.get("sparse")
     dtype = raw.get("dtype", "FLOAT_32")
     if kind == "NULL" and dtype in UNDEFINED:
-        dtype = "FLOAT_32"  # of a tensor that is left out none is read
+        dtype = "FLOAT_32"  # nothing reads the data type of an omitted tensor
     shape = _shape(raw.get("shape", []), f"{where}.shape")
     return TensorConfig(
         name=str(raw.get("name", "")),
@@ -286,7 +286,7 @@ def _sparse(raw: Any, shape: tuple[int, ...], where: str) -> Sparse:
 
 
 def check_sparse(sparse: Sparse, rank: int, where: str) -> None:
-    """Raises ConfigError for what no library takes as a tensor: "not well formed" (CPU and HTP 2.47)."""
+    """Raises ConfigError for a tensor that no library takes: "not well formed" (CPU and HTP 2.47)."""
     if sparse.specified < 1:
         raise ConfigError(f"{where}.specified: a sparse tensor has 1 specified element or more")
     if not 1 <= sparse.dimensions <= rank:
@@ -387,7 +387,7 @@ def _number(value: Any, dtype: str, where: str) -> Any:
 
 
 def _is_real(value: Any) -> bool:
-    """A number that a double can hold."""
+    """True for a number that a double can hold."""
     return isinstance(value, float) or (type(value) is int and abs(value) < 2**1023)
 
 
@@ -419,7 +419,7 @@ def tensor_json(t: TensorConfig) -> dict[str, Any]:
 
 
 def quant_json(q: Quant) -> dict[str, Any]:
-    """The JSON form of a quantization, without the fields that it does not have."""
+    """The JSON form of a quantization, without its empty fields."""
     fields: dict[str, Any] = {
         "scale": list(q.scale),
         "offset": list(q.offset),

@@ -5,7 +5,7 @@ other wings never import a plug-in; they ask here by name, and the plug-in is lo
 plug-in is a new folder, and no other file changes.
 
     COMMANDS     commands of the command line: see Commands
-    EXECUTORS    executors of conformance runs: name -> "module:class", called with the catalogue
+    EXECUTORS    executors of conformance runs: name -> "module:class", called with the catalog
     PROGRAMS     compiled files by suffix, e.g. ".pte": name -> "module" with compile_program and run_program
     CHECKS       other graphs that `opdb check` judges: name -> "module:function" of (model, target, dims)
     EVIDENCE     parts of the evidence: name -> "module" with PRECISIONS, SOCS and build_flow

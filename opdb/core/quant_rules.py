@@ -1,18 +1,18 @@
-"""What a spec says of the encodings of quantized tensors: its ``quant`` section, read and checked.
+"""Reads and checks the ``quant`` section of a spec, which determines the encodings of quantized tensors.
 
 share: [x, y]                        the tensors of these slots have one data type and one encoding
 stored: [x, y]                       the op reads and writes stored numbers of these slots as they are, whatever the encoding
 y: calibrate                         the range of the values that were observed
 y: {range: [0, 1]}                   these real values, whatever was observed
-y: {range: [0, 1], steps: {uq16: 65536}}   the same; in this data type the scale is 1 / 65536, as the documents want it
-y: {when: {operation: TANH}, range: [-1, 1]}   only where the parameter has this value; else calibrated
+y: {range: [0, 1], steps: {uq16: 65536}}   the same; in this data type the scale is 1 / 65536, as the documents require
+y: {when: {operation: TANH}, range: [-1, 1]}   only if the parameter has this value; else calibrated
 y: [RULE, RULE, ...]                 the first whose ``when`` holds
-weight: {axis: 0, symmetric: true}   zero in the middle; of a static tensor one scale per slice, where the target takes it
-bias: {dtype: sq32, scale: x.scale * weight.scale, offset: 0}   this data type where the target takes it, with this scale
+weight: {axis: 0, symmetric: true}   zero in the middle; a static tensor has one scale per slice, if the target takes it
+bias: {dtype: sq32, scale: x.scale * weight.scale, offset: 0}   this data type if the target takes it, with this scale
 
-A slot that no rule names is calibrated.  That a backend wants zero in the middle is no rule here but a constraint
-of that backend (b.symmetric), which quantization obeys.  ``opdb generate`` writes what is read here to
-generated/python/constants/quant.py, which is what ``opdb.lower.quantize`` reads.
+A slot that no rule names is calibrated.  A backend's requirement of zero in the middle is not a rule here but a constraint
+of that backend (b.symmetric), which quantization obeys.  ``opdb generate`` writes these rules to
+generated/python/constants/quant.py, which ``opdb.lower.quantize`` reads.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ QUANTIZED = tuple(short for short, d in BY_SHORT.items() if d.quantized)
 
 @dataclass(frozen=True)
 class SlotRule:
-    """How the encoding of one slot is found; without any field it is calibrated."""
+    """The rule for the encoding of one slot; without any field it is calibrated."""
 
     when: tuple[tuple[str, int], ...] = ()  # parameters and the values that they must have
     range: tuple[float, float] | None = None  # real values
-    steps: tuple[tuple[str, int], ...] = ()  # by data type: how many steps of its encoding make 1
+    steps: tuple[tuple[str, int], ...] = ()  # data type -> the steps of its encoding that make 1
     symmetric: bool = False  # real zero is the middle of the stored range
     axis: int | None = None
     dtype: str | None = None
@@ -49,9 +49,7 @@ class QuantRules:
     """The ``quant`` section of one op."""
 
     shared: tuple[str, ...] = ()
-    stored: tuple[
-        str, ...
-    ] = ()  # of these the op knows the stored numbers alone: they mean what they say at scale 1
+    stored: tuple[str, ...] = ()  # slots whose stored numbers the op uses as real numbers at scale 1
     slots: Mapping[str, tuple[SlotRule, ...]] = field(default_factory=dict)
 
     def rule(self, slot: str, params: Mapping[str, Any]) -> SlotRule:
@@ -71,7 +69,7 @@ def read(
 ) -> QuantRules:
     """The rules in ``quant``.  ``enums``: value by name of each required enum parameter of the op.
 
-    ``fault`` is called with the place (within the section) and the message of everything that is wrong.
+    ``fault`` is called with the place (within the section) and the message of each fault.
     """
     known = (*inputs, *outputs)
     listed: dict[str, tuple[str, ...]] = {}

@@ -1,4 +1,4 @@
-"""Where the database and the specs are: the option, else the environment, else the default."""
+"""Finds the database and the specs: the option, else the environment, else the default."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def is_source_tree() -> bool:
-    """Whether this opdb runs from a checkout: the folder beside the package holds specs/ops."""
+    """True if this opdb runs from a checkout: the folder beside the package holds specs/ops."""
     return (_PACKAGE.parent / "specs" / "ops").is_dir()
 
 
 def database_url(option: str | None = None) -> str:
-    """The URL of the catalogue's database (or the path of an SQLite file, as the user wrote it)."""
+    """The URL of the catalog's database (or the path of an SQLite file, as the user wrote it)."""
     return option or os.environ.get("OPDB_URL") or f"sqlite:///{data_folder() / 'opdb.db'}"
 
 

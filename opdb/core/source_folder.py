@@ -1,4 +1,4 @@
-"""Folders of sources that opdb writes outside of its own tree, with a manifest of what it wrote."""
+"""Writes folders of sources outside of opdb's own tree, with a manifest of the written files."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from opdb.core.files import write_atomically
 def write_folder(
     root: Path, texts: Mapping[str, str], manifest: str, about: Mapping[str, Any], force: bool = False
 ) -> None:
-    """Writes ``texts`` by path below ``root``, and removes what opdb wrote there before and is no longer.
+    """Writes ``texts`` by path below ``root``, and removes files that opdb wrote there before and no longer writes.
 
-    ``manifest``: the file that says so, with ``about``.  Files that somebody changed since, or that opdb did not
+    ``manifest``: the file that lists them, with ``about``.  Files that somebody changed since, or that opdb did not
     write, are left alone without ``force``: OpdbError, and nothing was changed.
     """
     old = _written(root / manifest)
@@ -32,7 +32,7 @@ def write_folder(
 
 
 def _written(manifest: Path) -> dict[str, str]:
-    """What opdb wrote into a folder: SHA-256 by path; empty for a folder that opdb did not write."""
+    """The files that opdb wrote into a folder: SHA-256 by path; empty for a folder that opdb did not write."""
     try:
         record = json.loads(manifest.read_text(encoding="utf-8"))
         return {str(path): str(digest) for path, digest in record["files"].items()}

@@ -1,4 +1,4 @@
-"""One rule or one erratum in full: what it says in words, why, where it comes from, what follows from it."""
+"""One rule or one erratum in full: its sentence, reason, source, and consequences."""
 
 from __future__ import annotations
 
@@ -102,14 +102,14 @@ def _strength(rule: CompiledRule) -> str:
 
 
 def _unchecked(op: CompiledOp, rule: str) -> list[str] | None:
-    """Who does not check a rule of the op, why, and the source."""
+    """The backends that do not check a rule of the op, why, and the source."""
     entries = op.unchecked(rule).items()
     return [f"{unchecked_where(name, e.since, e.until)}{f': {e.why}' if e.why else ''} ({e.source})"
             for name, e in entries] or None  # fmt: skip
 
 
 def is_erratum(ident: str) -> bool:
-    """Whether ``ident`` has the form of the id of an erratum, e.g. HTP-0042, and not that of a rule."""
+    """True if ``ident`` has the form of an erratum's id, e.g. HTP-0042, and not of a rule's."""
     return "." not in ident and "-" in ident
 
 
@@ -124,7 +124,7 @@ def erratum_of(catalog: Catalog, ident: str) -> Erratum:
 
 
 def erratum_facts(catalog: Catalog, e: Erratum) -> dict[str, Any]:
-    """The record of an erratum as its file has it, with its condition in words, the policy by execution, and its file."""
+    """The record of an erratum as in its file, with its condition in words, the policy by execution, and its file."""
     return e.model_dump(mode="json") | {
         "backend": e.backend,
         "occurs": errata_docs.occurs(catalog, e),
@@ -134,12 +134,12 @@ def erratum_facts(catalog: Catalog, e: Erratum) -> dict[str, Any]:
 
 
 def policies(e: Erratum) -> dict[str, str]:
-    """What follows from an erratum by default: execution -> avoid, warn or ignore."""
+    """The default policy for an erratum: execution -> avoid, warn or ignore."""
     return {x: decide(at_run_time(e), Target(e.backend, execution=x)) for x in EXECUTIONS}
 
 
 def erratum_lines(catalog: Catalog, e: Erratum) -> dict[str, Any]:
-    """The same for people: heading -> a line, or several."""
+    """The facts of an erratum for people: heading -> a line, or several."""
     written = [f"let {name}: {text}" for name, text in e.let.items()]
     written += [f"{name}: {text}" for name, text in (("when", e.when), ("unless", e.unless)) if text]
     reproduction = e.reproduction

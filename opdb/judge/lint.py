@@ -1,9 +1,9 @@
-"""Checks of specs beyond their form: what is well-formed and still cannot be meant.
+"""Checks specs beyond their form, for content that is well-formed but cannot be intended.
 
 * every argument of every ATen schema is mapped, constrained or declared ignored with a reason;
 * every spec is in its canonical spelling (what ``opdb show`` prints), so that SQL -> YAML gives the file;
 * every op and every backend part names its source; every op has a summary, samples and a tolerance;
-* every slot and every parameter has its ``doc``, where the op or its base describes it;
+* every slot and every parameter has a ``doc``, in the op or base that describes it;
 * the type rows of one configuration do not repeat;
 * a cell of a type row names no data type that its slot's own ``dtype`` refuses.
 """
@@ -26,9 +26,9 @@ from opdb.spec.paths import spec_name
 
 
 def lint(folder: Path, catalog: Catalog | None = None) -> list[Problem]:
-    """All problems, in order of files and places.  Raises SpecError where the specs cannot even be read.
+    """All problems, in order of files and places.  Raises SpecError if the specs cannot even be read.
 
-    ``catalog``: that of the folder out of a database; None for a folder that is in none.
+    ``catalog``: the folder's catalog from a database; None for a folder that is in none.
     """
     catalog = catalog or read_catalog(folder)
     problems: list[Problem] = []
@@ -51,7 +51,7 @@ def lint(folder: Path, catalog: Catalog | None = None) -> list[Problem]:
 
 
 def open_mappings(folder: Path, op: str) -> list[Problem]:
-    """What the torch mappings of one op leave open, or have wrong."""
+    """The arguments that the torch mappings of one op leave open, and other mistakes in them."""
     catalog, document = read_catalog(folder), reread(folder, f"ops/{op}.yaml")
     problems = [_problem(document, f) for f in _mapping_faults(catalog, op)]
     for candidate in (c for c in catalog.candidates if c.op == op):
@@ -97,7 +97,7 @@ def _op_faults(catalog: Catalog, name: str) -> Iterator[Fault]:
 
 
 def _unsaid(part: Body) -> Iterator[Fault]:
-    """A fault for each slot and parameter of one file without a sentence; those of a base are the base's."""
+    """A fault for each slot and parameter of one file without a sentence; an op's file need not describe those of its base."""
     for group in ("inputs", "params", "outputs"):
         for name, described in getattr(part, group).items():
             if not described.doc:
@@ -165,7 +165,7 @@ def _spelling(document: Document, canonical: str) -> Iterator[Problem]:
 
 
 def _items(value: object) -> object:
-    """The data with the order of mappings made part of it."""
+    """The data with mappings as lists of pairs, so that their order counts."""
     if isinstance(value, dict):
         return [(k, _items(v)) for k, v in value.items()]
     return [_items(v) for v in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""Samples of a spec -> op configs: one data type per slot, outputs by inference, encodings for quantized types."""
+"""Turns samples of a spec into op configs: one data type per slot, outputs by inference, encodings for quantized types."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNIT: dict[str, tuple[int, ...] | None] = {
 }  # HARD_SIGMOID, SIGMOID
 
 
-#: The shapes of the outputs of a config, as ``opdb.judge.validate.infer`` gives them.
+#: Returns the shapes of a config's outputs, like ``opdb.judge.validate.infer``.
 Infer = Callable[[OpConfig], Mapping[str, Any]]
 
 
@@ -53,8 +53,9 @@ def sample_config(
 
 
 def kernel_types(compiled: CompiledOp, dtype: str) -> dict[str, str]:
-    """A data type for each slot around ``dtype`` of the first input: the same, or, where the type rows give the
-    slot types of its own (indices, truth values), the first of these."""
+    """A data type for each slot if the first input has ``dtype``: the same, or the first of the slot's own types in the
+    type rows (indices, booleans).
+    """
     first = compiled.inputs[0].name
     rows = [r.cells for rows in compiled.type_rows.values() for r in rows if r.cells.get(first)]
     kind = kind_of(dtype)
@@ -82,7 +83,7 @@ _OWN_TYPES = {"ElementWiseMux": {"candidates": "f16", "y": "f16"}}
 def kernel_configs(compiled: CompiledOp) -> list[OpConfig]:
     """The samples of an op in every data type of its kernel, as far as the op definition accepts them.
 
-    Where it refuses outputs of such a type, they are f32.
+    If it refuses outputs of such a type, they are f32.
     """
     kernel = compiled.definition.kernel
     found = []
@@ -144,7 +145,7 @@ def _scalar(value: Any, dtype: str) -> Any:
 
 
 def slot_of(tensor: TensorConfig) -> str:
-    """The slot that a tensor of a case is for; e.g. xs[1] -> xs."""
+    """The slot of a config's tensor; e.g. xs[1] -> xs."""
     return tensor.name.partition("[")[0]
 
 
@@ -168,9 +169,9 @@ def sparse_within(tensor: TensorConfig) -> TensorConfig:
 def with_outputs(
     config: OpConfig, compiled: CompiledOp, dtypes: Mapping[str, str], infer: Infer = infer
 ) -> OpConfig | None:
-    """``config`` with the outputs that follow from its inputs and parameters; None where they do not.
+    """``config`` with the outputs inferred from its inputs and parameters; None if they cannot be.
 
-    An output that a spec does not infer, and the attributes of those that were there, are kept.
+    Outputs that the spec does not infer are kept, and so are the attributes of existing ones.
     """
     settled = len(compiled.inferences) == len(compiled.outputs)  # infer answers all or none
     try:

@@ -1,4 +1,4 @@
-"""The validators of specs for which nothing is generated: of drafts, and of ops of one's own."""
+"""Validators of specs without generated code: drafts, and the user's own ops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opdb.spec.model import ParamDef
 
 
 def validator_of(op: CompiledOp) -> Any:
-    """What would be generated as the validator of ``op``: SIGNATURE, DOCUMENTED, ``validate``, ``infer``."""
+    """The validator that would be generated for ``op``: SIGNATURE, DOCUMENTED, ``validate``, ``infer``."""
     module: dict[str, Any] = {}
     text = render("validator.py.j2", **rules_python.view(op))
     exec(compile(text, f"<validator of {op.name}>", "exec"), module)

@@ -1,8 +1,8 @@
-"""The public question: may this op run there, and if not, why?
+"""Answers the public question: may this op run there, and if not, why?
 
 ``check(config, target)`` judges one op config by the generated validator of its op: every broken rule, with
-the values that broke it.  It answers for the documents and the rules learned so far; what a library says is
-asked by ``opdb.execute.libraries``.
+the values that broke it.  It answers for the documents and the rules learned so far; ``opdb.execute.libraries`` asks
+the libraries themselves.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _spelled(target: Target) -> Target:
 def infer(config: OpConfig) -> dict[str, list[int] | list[list[int]]]:
     """The shapes of the outputs of ``config`` by slot name.
 
-    Raises OpdbError for an unknown op, ``opdb.runtime.checks.Undecidable`` where the shapes do not follow.
+    Raises OpdbError for an unknown op, ``opdb.runtime.checks.Undecidable`` if the shapes cannot be inferred.
     """
     shapes: dict[str, list[int] | list[list[int]]] = validator(config.op).infer(config)
     return shapes

@@ -23,7 +23,7 @@ Inputs = tuple[Any, ...]
 
 
 def has_names(spec: str) -> bool:
-    """Whether a model is a file with names of its own for inputs, outputs and nodes: ONNX or TensorFlow Lite."""
+    """True if a model is a file that names its inputs, outputs and nodes: ONNX or TensorFlow Lite."""
     return spec.endswith((".onnx", ".tflite"))
 
 
@@ -37,10 +37,10 @@ def load_model(
     """The module and its example inputs.
 
     ``spec`` is a file that torch.export.save wrote, an ONNX or TensorFlow Lite file, or ``module:callable`` (a module found on
-    sys.path and in the current folder, or the path of a .py file), where the callable takes nothing and returns
-    (torch.nn.Module, tuple of inputs).  ``dynamo``: for TorchDynamo (``strict=True``), which ExecuTorch's flow exports with.
-    ``dims``: sizes of the dimensions that an ONNX file leaves open (opdb.programs.onnx.inputs).  ``encodings``: a file with those of
-    an ONNX file in floats (opdb.programs.onnx.encodings).
+    sys.path and in the current folder, or the path of a .py file), whose callable takes nothing and returns
+    (torch.nn.Module, tuple of inputs).  ``dynamo``: for TorchDynamo (``strict=True``), with which ExecuTorch's flow exports.
+    ``dims``: sizes of the dimensions that an ONNX file leaves open (opdb.programs.onnx.inputs).  ``encodings``: a file with the
+    encodings of a float ONNX file (opdb.programs.onnx.encodings).
     Raises OpdbError for anything else, MissingExtra without PyTorch.
     """
     require_torch()
@@ -63,9 +63,9 @@ def load_model(
 
 
 def named_callable(spec: str) -> Callable[[], Any]:
-    """``module:callable``: the module is found on sys.path and in the current folder, or is the path of a .py file.
+    """Loads ``module:callable``; the module is found on sys.path and in the current folder, or is the path of a .py file.
 
-    Raises OpdbError for another form, for a module that cannot be imported, and where it has no such callable.
+    Raises OpdbError for another form, for a module that cannot be imported, and if it has no such callable.
     """
     parts = _callable_parts(spec)
     if parts is None:
@@ -84,7 +84,7 @@ def named_callable(spec: str) -> Callable[[], Any]:
 
 
 def _callable_parts(spec: str) -> tuple[str, str] | None:
-    """The module (or file) and the name, or None where ``spec`` is no ``module:callable``."""
+    """The module (or file) and the name, or None if ``spec`` is not ``module:callable``."""
     module, colon, name = spec.rpartition(":")
     importable = module.endswith(".py") or all(p.isidentifier() for p in module.split("."))
     return (module, name) if colon and name.isidentifier() and importable else None
@@ -154,11 +154,11 @@ def _read(path: str) -> ExportedProgram:
 
 
 def _imported_file(path: str) -> Any:
-    """The module of a file.  It is in sys.modules, where PyTorch looks for the source of what it exports."""
+    """Imports a file as a module into sys.modules, where PyTorch looks for the source of what it exports."""
     if not Path(path).is_file():
         raise OpdbError(f"{path}: no such file")
     name = Path(path).stem
-    while name in sys.modules:  # two files may have one name, and a file that of a library
+    while name in sys.modules:  # two files may share a name, and a file may have a library's
         name += "_"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
@@ -191,7 +191,7 @@ def _imported(module: str) -> Any:
 
 
 def _made(make: Callable[[], Any], spec: str) -> tuple[Module, Inputs]:
-    """The model that the callable makes."""
+    """Calls ``make``; returns its model and example inputs."""
     torch = require_torch()
     try:
         made = make()

@@ -22,7 +22,7 @@ def program_of(
     dims: Mapping[str, int] | None = None,
     encodings: str | None = None,
 ) -> tuple[ExportedProgram, str | None]:
-    """The program of a model, and the model as the command line spells it, None where it is no file.
+    """The program of a model, and the model as the command line spells it (None if it is not a file).
 
     ``model``: a torch.nn.Module with its example ``inputs``, a program of torch.export, or what `opdb check` takes: the path of a
     .pt2, .onnx or .tflite file, or "module:callable".  ``dims``, ``encodings``: see opdb.programs.load.load_model.

@@ -1,7 +1,7 @@
-"""Warnings of values that do not fit fp16, if a backend computes float32 in it, or int32, for int64.
+"""Warnings about values that do not fit fp16, if a backend computes float32 in it, or int32, for int64.
 
-``constants`` and ``squares`` find what fp16 does not hold, ``int64_products`` what int32 does not; ``fused_norms`` finds nodes that
-become part of a norm, which is computed in float32 whole.
+``constants`` and ``squares`` find values that fp16 cannot hold, ``int64_products`` values that int32 cannot; ``fused_norms`` finds
+nodes that become part of a norm, which is computed in float32 as a whole.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def with_warnings(
     plain: Callable[[str], bool],
     samples: Sequence[Sequence[Any]] = (),
 ) -> Iterator[Row]:
-    """``rows`` with warnings of the supported nodes whose values do not fit fp16, or int32.
+    """``rows`` with warnings for supported nodes whose values do not fit fp16, or int32.
 
-    ``plain``: whether a node of that name computes in floats or in integers, not in quantized tensors.
+    ``plain``: True if a node of that name computes in floats or in integers, not in quantized tensors.
     """
     if target.backend is None or not BACKENDS[backend_name(target.backend)].half:
         yield from rows
@@ -54,7 +54,7 @@ def with_warnings(
 
 
 def _fp16_warnings(program: Program, node: Node, largest: Mapping[str, float]) -> Iterator[Warned]:
-    """``largest``: by node, the largest absolute value on the samples."""
+    """``largest``: node -> the largest absolute value on the samples."""
     measured = largest.get(node.name, 0.0)
     if measured > FP16_MAX:
         yield warning(

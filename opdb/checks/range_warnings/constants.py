@@ -1,4 +1,4 @@
-"""Constants that fp16 does not hold: they become infinite, vanish, or are rounded too far."""
+"""Constants that fp16 cannot hold: they become infinite, vanish, or are rounded too far."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from opdb.programs.torch.bounds import operator_of
 if TYPE_CHECKING:
     from opdb.programs.torch.program import Program
 
-#: A constant farther from its fp16 value than this share of itself is named.
+#: The relative error of its fp16 value above which a constant gets a warning.
 MAX_ROUNDING = 0.01
 ARITHMETIC = frozenset({
     "add", "sub", "rsub", "mul", "div", "linear", "matmul", "mm", "bmm", "addmm", "conv1d", "conv2d", "conv3d",
 })  # fmt: skip
 SOFTMAX = frozenset({"softmax", "_softmax", "_safe_softmax", "log_softmax", "_log_softmax"})
-#: What may lie between a mask's huge negative number and the softmax.
+#: Operators that may lie between a mask's huge negative number and the softmax.
 BEFORE_SOFTMAX = frozenset({
     "add", "where", "masked_fill", "expand", "view", "reshape", "unsqueeze", "_to_copy", "mul", "clone", "slice", "maximum",
 })  # fmt: skip
-#: How many nodes may lie between the two.
+#: The largest number of nodes between the two.
 SOFTMAX_DEPTH = 8
 
 
 def constant_warnings(program: Program, node: Node) -> Iterator[Warned]:
-    """FP16.OVERFLOW and FP16.VANISHES of the constants that an arithmetic operator reads; none of any other node."""
+    """FP16.OVERFLOW and FP16.VANISHES for the constants that an arithmetic operator reads; none for other nodes."""
     if operator_of(node) not in ARITHMETIC:
         return
     for label, values in constants_of(program, node):
@@ -72,7 +72,7 @@ def _overflow(label: str, largest: float, *, single: bool) -> Warned:
 
 
 def _rounding(label: str, number: float) -> Iterator[Warned]:
-    """FP16.VANISHES if fp16 makes 0 of the number, or something that is too far from it."""
+    """FP16.VANISHES if fp16 rounds the number to 0, or too far."""
     rounded = float(np.float16(number))
     if rounded == 0:
         yield warning("FP16.VANISHES", f"{label} is 0 in fp16, whose least number is 6e-8: use 1e-5 or more")

@@ -1,6 +1,6 @@
-"""Finds the nodes that compilation makes one op of: no value between them exists, so none can overflow.
+"""Finds the nodes that compilation fuses into one op: no value between them exists, so none can overflow.
 
-Two passes of opdb.lower.passes make that op, of QNN ops; here the same chains are found among PyTorch's nodes, before lowering. The
+Two passes of opdb.lower.passes make that op from QNN ops; here the same chains are found among PyTorch's nodes, before lowering. The
 two must agree: a chain that only this file knows hides a real overflow, one that only the pass knows gives a false warning.
 
 - ``fuse-norms`` (opdb/lower/passes/norms.py): RmsNorm and LayerNorm (``_root`` there, ``_divided_by_root`` here), L2Norm
@@ -16,7 +16,7 @@ from opdb.checks.range_warnings.squares import NORMS, squared_input
 from opdb.programs.torch.bounds import operator_of
 from opdb.programs.torch.encodings import arguments
 
-#: What torch.nn.functional.local_response_norm puts around its average.
+#: Operators that torch.nn.functional.local_response_norm puts around its average.
 AROUND_AVERAGE = ("view", "unsqueeze", "squeeze", "pad", "constant_pad_nd", "avg_pool2d", "avg_pool3d")
 #: The largest rank for which fuse-responses makes an Lrn.
 LRN_RANK = 4
@@ -26,7 +26,7 @@ Names = tuple[str, ...]
 
 
 def fused_with(square: Node) -> Names:
-    """The nodes of the norm that begins with the node ``square``, without the last, whose result the fused op has."""
+    """The nodes of the norm that begins with the node ``square``, except the last one, whose result is that of the fused op."""
     x, name = squared_input(square), operator_of(square)
     if x is None:
         return ()
@@ -48,7 +48,7 @@ def fused_with(square: Node) -> Names:
 
 
 def _divided_by_root(mean: Node, inside: list[Node], x: Node, *, centered: bool = False) -> Names:
-    """``inside`` and the nodes after it if x is divided by the root of ``mean`` plus a number; x less its mean if ``centered``."""
+    """``inside`` and the nodes after it if x is divided by the root of ``mean`` plus a number; x minus its mean if ``centered``."""
     plus_epsilon = _only_reader(mean, ("add",))
     root = plus_epsilon and _only_reader(plus_epsilon, ("rsqrt", "sqrt"))
     last = root and _only_reader(root, ("mul",) if operator_of(root) == "rsqrt" else ("div",))
@@ -60,7 +60,7 @@ def _divided_by_root(mean: Node, inside: list[Node], x: Node, *, centered: bool 
 
 
 def _divided_by_length(length: Node, inside: list[Node], x: Node) -> Names:
-    """``inside`` and the nodes after it if x is divided by ``length``, which is kept above a number."""
+    """``inside`` and the nodes after it if x is divided by ``length``, clamped to a minimum."""
     clamped = _only_reader(length, ("clamp_min", "clamp", "maximum"))
     divisor = clamped and (_only_reader(clamped, ("expand", "expand_as")) or clamped)
     last = divisor and _only_reader(divisor, ("div",))
@@ -86,7 +86,7 @@ def _local_response(square: Node, x: Node) -> Names:
 
 
 def _averages_channels(nodes: list[Node]) -> bool:
-    """True if one node averages over an odd number of channels, and another puts half as many zeros on both sides of them."""
+    """True if one node averages over an odd number of channels, and another pads both sides of them with half as many zeros."""
     windows = [n.args[1] for n in nodes if operator_of(n).startswith("avg_pool")]
     paddings = [n.args[1] for n in nodes if operator_of(n) in ("pad", "constant_pad_nd")]
     if len(windows) != 1 or len(paddings) != 1:
@@ -108,7 +108,7 @@ def _only_reader(node: Node, operators: tuple[str, ...]) -> Node | None:
 
 
 def _keeps_last_axis(node: Node) -> bool:
-    """True if a mean, sum, variance or length is over the last dimension alone, and keeps it."""
+    """True if a mean, sum, variance or length is only over the last dimension, and keeps it."""
     given = arguments(node)
     axes, rank = given.get("dim"), node.args[0].meta["val"].dim()
     return (

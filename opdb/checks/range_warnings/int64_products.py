@@ -28,7 +28,7 @@ def is_int64(node: Node) -> bool:
 
 
 def product_warnings(program: Program, node: Node) -> Iterator[Warned]:
-    """INT32.OVERFLOW of each large constant by which the node multiplies int64."""
+    """INT32.OVERFLOW for each large constant by which the node multiplies int64."""
     if operator_of(node) != "mul":
         return
     for label, values in constants_of(program, node):

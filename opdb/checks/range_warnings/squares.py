@@ -12,7 +12,7 @@ from opdb.programs.torch.bounds import bound, operator_of
 #: Operators that square their first argument and nothing else.
 PLAIN_SQUARES = frozenset({"mul", "pow", "square"})
 NORMS = frozenset({"norm", "linalg_vector_norm"})
-#: Operators that sum squares of their first argument, beside those that QNN has whole.
+#: Operators that sum squares of their first argument, except those that QNN has as one op.
 SUMS_OF_SQUARES = frozenset({"var", "var_mean", "std", "std_mean"}) | NORMS
 
 
@@ -34,7 +34,7 @@ def squared_input(node: Node) -> Node | None:
 def square_warnings(node: Node, largest: Mapping[str, float]) -> Iterator[Warned]:
     """FP16.SQUARES if the node squares numbers that may pass 255.
 
-    ``largest``: by node, the largest absolute value on the samples; if known, it is used instead of the static bound.
+    ``largest``: node -> the largest absolute value on the samples; if known, it is used instead of the static bound.
     """
     x = squared_input(node)
     if x is None or largest.get(node.name, 0.0) > FP16_MAX:  # the latter has a warning of its result

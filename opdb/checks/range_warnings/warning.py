@@ -1,6 +1,6 @@
-"""A warning of values that do not fit their type, and the ends of fp16.
+"""A warning about values that do not fit their type, and the limits of fp16.
 
-fp16 ends at 65504.  Its least number is 2**-24 (6e-8), and below 2**-14 (6.1e-5) it has steps of that size.
+fp16 ends at 65504.  Its smallest number is 2**-24 (6e-8), and below 2**-14 (6.1e-5) it has steps of that size.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 #: The largest number of fp16.
 FP16_MAX = 65504.0
 
-#: As a row holds it: form, rule, message, and brief.
+#: A warning in the form that rows have: form, rule, message, and brief.
 Warned = Mapping[str, str]
 
 

@@ -1,6 +1,6 @@
-"""The nodes of a program folded by module, for the drawing of a report: no torch, no HTML.
+"""Folds the nodes of a program by module, for the drawing of a report: no torch, no HTML.
 
-A fold holds neighbors in the program's order, so that edges between folds go one way, as those between nodes do.  A module that
+A fold holds neighbors in the program's order, so that edges between folds go one way, like edges between nodes.  A module that
 is called twice is two folds.
 """
 
@@ -10,14 +10,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-#: A fold with more children gets folds of neighbors between.
+#: A fold with more children gets intermediate folds of neighbors.
 MOST = 40
 _PART = re.compile(r"[^./]+")
 
 
 @dataclass(frozen=True)
 class Fold:
-    """``name``: a module's path, or the names of the first and the last child.  A child that is a number is a node by its place."""
+    """``name``: a module's path, or the names of the first and the last child.  A child is a fold, or a node's place."""
 
     name: str
     children: tuple[Fold | int, ...]
@@ -32,13 +32,13 @@ class Fold:
 
 
 def folded(modules: Sequence[str], names: Sequence[str]) -> Fold:
-    """The tree of a program whose nodes have these modules (a path behind points or slashes) and names, in its order."""
+    """The tree of a program whose nodes have these modules (a path with points or slashes) and names, in its order."""
     ends = [[m.end() for m in _PART.finditer(module)] for module in modules]
     return Fold("", tuple(_few(_children(modules, ends, 0, len(modules), 0), names)))
 
 
 def _children(modules: Sequence[str], ends: Sequence[list[int]], first: int, last: int, depth: int) -> list[Fold | int]:
-    """What is inside of the module that nodes ``first`` to ``last - 1`` share ``depth`` parts of the path of."""
+    """The contents of the module whose path the nodes ``first`` to ``last - 1`` share for ``depth`` parts."""
     out: list[Fold | int] = []
     at = first
     while at < last:
@@ -58,7 +58,7 @@ def _children(modules: Sequence[str], ends: Sequence[list[int]], first: int, las
 
 
 def _few(children: Sequence[Fold | int], names: Sequence[str]) -> list[Fold | int]:
-    """``children``, and theirs, with folds between until nobody has more than MOST."""
+    """``children`` and their own children, with intermediate folds until no fold has more than MOST."""
     level = [c if isinstance(c, int) else Fold(c.name, tuple(_few(c.children, names))) for c in children]
     while len(level) > MOST:
         parts = [level[i : i + MOST] for i in range(0, len(level), MOST)]

@@ -1,6 +1,6 @@
-"""A coverage as one HTML file without any other file or network: the graph folded by module, and a table of all nodes.
+"""A coverage as one HTML file that needs no other file or network: the graph folded by module, and a table of all nodes.
 
-Python puts the data in; the page's own scripts (page.html, graph.js) draw from it what is in sight, so that a page of
+Python puts the data in; the page's own scripts (page.html, graph.js) draw the part in sight, so that a page of
 thousands of nodes opens at once.
 """
 
@@ -17,12 +17,12 @@ from opdb.checks.report.plain import COUNTED, summary, told
 from opdb.judge.errata.report import amount
 from opdb.core.pages import text
 
-#: Of a row, what the page holds, in this order; all but numbers, reads and lists by their place in ``texts``.
+#: The fields of a row in the page, in this order; a text other than the node's name is its place in ``texts``.
 FIELDS = ("node", "verdict", "graph", "module", "target", "ops", "told", "notes", "line", "file", "flops", "bytes", "reads", "types")
 
 
 def page(coverage: Coverage, title: str) -> str:
-    """The whole page as text.  Raises OpdbError where it would be larger than a page may be."""
+    """The whole page as text.  Raises OpdbError if it would exceed the size limit of pages."""
     place = " ".join(p for p in (coverage.backend, coverage.soc, coverage.sdk and f"SDK {coverage.sdk}") if p)
     parts = {
         "TITLE": text(f"{title} on {place}"),
@@ -38,7 +38,7 @@ def page(coverage: Coverage, title: str) -> str:
 
 
 def data(coverage: Coverage) -> dict[str, Any]:
-    """What the page draws: rows by FIELDS, texts once, and the tree of modules."""
+    """The data that the page draws: rows by FIELDS, each text once, and the tree of modules."""
     texts: dict[str, int] = {}
     places = {r.node: i for i, r in enumerate(coverage.rows)}
     quantized = coverage.any_quantized
@@ -65,12 +65,12 @@ def data(coverage: Coverage) -> dict[str, Any]:
 
 
 def _tree(fold: Fold) -> list[Any]:
-    """[name, child, ...]; a child is a place or such a list."""
+    """[name, child, ...]; a child is a place or another such list."""
     return [fold.name, *(c if isinstance(c, int) else _tree(c) for c in fold.children)]
 
 
 def _notes(row: Row) -> list[str]:
-    """Why forms before the accepted one were refused, and warnings."""
+    """The reasons that forms before the accepted one were refused, and warnings."""
     refused = [f"{q['rule']}: {q['brief']}" for q in row.reasons] if row.verdict == "supported" else []
     return refused + [f"{w['rule']}: {w['message']}" for w in row.warnings]
 
@@ -87,7 +87,7 @@ def _tiles(coverage: Coverage) -> str:
 
 
 def _left(coverage: Coverage) -> str:
-    """What falls back to the CPU, for a reader without scripts."""
+    """A table of the nodes that fall back to the CPU, for a reader without scripts."""
     left = Counter((r.target, r.verdict, "; ".join(told(r))) for r in coverage.rows if r.verdict != "supported")
     lines = [[target, verdict, str(n), why] for (target, verdict, why), n in left.most_common(200)]
     return pages.table(("operator", "verdict", "nodes", "reasons"), lines, (2,)) if lines else ""

@@ -1,4 +1,4 @@
-"""A coverage as JUnit XML: a test case for each node, failed where it falls back to the CPU."""
+"""A coverage as JUnit XML: a test case for each node, failed if it falls back to the CPU."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from opdb.checks.coverage import Coverage
 from opdb.checks.report.source_lines import place_of
 from opdb.checks.report.plain import summary, told
 
-#: What XML 1.0 cannot hold, in any form.
+#: Characters that XML 1.0 cannot hold in any form.
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 

@@ -9,11 +9,11 @@ from opdb.checks.coverage import VERDICTS, Coverage, Row
 from opdb.judge.errata.records import RECORDS
 from opdb.judge.errata.report import amount
 
-#: Nodes that a line of ``left`` names.
+#: The most nodes that a line of ``left`` names.
 MANY = 5
-#: Rules of values that fit no type (opdb.checks.range_warnings).
+#: Prefixes of rules about values that do not fit a type (opdb.checks.range_warnings).
 RANGES = ("FP16.", "INT32.")
-#: In words of one report: why these FLOPs.
+#: A report's explanation of its FLOPs and bytes.
 COUNTED = (
     "FLOPs: PyTorch's formulas for products (matrix products, convolutions, attention); for other operators 1 for each "
     "element of the results, 0 where they only move data. Bytes: what the nodes read and write."
@@ -21,7 +21,7 @@ COUNTED = (
 
 
 def table(coverage: Coverage, verbose: bool = False) -> Iterator[str]:
-    """One line for each node, and below a rejected one its reasons, or the node above that has the same; the summary is last.
+    """One line for each node, and below a rejected one its reasons, or the earlier node with the same reasons; the summary is last.
 
     ``verbose``: each broken rule in full.
     """
@@ -50,7 +50,7 @@ def table(coverage: Coverage, verbose: bool = False) -> Iterator[str]:
 
 
 def left(coverage: Coverage) -> Iterator[str]:
-    """A line for each reason why nodes have no form, or stay in floats, and the summary; nodes that are supported as they are have none."""
+    """A line for each reason that nodes have no form, or stay in floats, and the summary; nodes supported as they are have none."""
     yield coverage.about
     nodes: dict[tuple[str, str], list[str]] = {}
     for r in coverage.rows:
@@ -64,7 +64,7 @@ def left(coverage: Coverage) -> Iterator[str]:
 
 
 def summary(coverage: Coverage) -> Iterator[str]:
-    """Nodes by verdict, graphs, what falls to the CPU, and the errata of the library that were met."""
+    """Nodes by verdict, graphs, work on the CPU, and the errata of the library that were met."""
     counts = ", ".join(f"{coverage.count(v)} {v}" for v in VERDICTS)
     graphs = f"{coverage.partitions} graph{'s' * (coverage.partitions != 1)}"
     yield f"{len(coverage.rows)} nodes: {counts}; {graphs} on {coverage.backend} {coverage.soc or ''}".rstrip()
@@ -85,7 +85,7 @@ def _nodes(count: int) -> str:
 
 
 def warned(row: Row) -> list[str]:
-    """Its warnings, each of which `--strict` counts; those of errata are in the summary."""
+    """The row's warnings, each of which `--strict` counts; warnings of errata are in the summary."""
     return [*out_of_range(row), *_of_rules(row)]
 
 
@@ -97,12 +97,12 @@ def _of_rules(row: Row) -> list[str]:
 
 
 def out_of_range(row: Row) -> list[str]:
-    """Its warnings of values that do not fit fp16 or int32 (opdb.checks.range_warnings)."""
+    """The row's warnings about values that do not fit fp16 or int32 (opdb.checks.range_warnings)."""
     return [w["message"] for w in row.warnings if w["rule"].startswith(RANGES)]
 
 
 def on_cpu(coverage: Coverage) -> str:
-    """What falls to the CPU, of how much; e.g. 1 of 3 nodes, 28 of 280 FLOPs (10 %), 1.2 of 3.4 KB (35 %)."""
+    """The work on the CPU and its share; e.g. 1 of 3 nodes, 28 of 280 FLOPs (10 %), 1.2 of 3.4 KB (35 %)."""
     cpu, whole = coverage.cost("rejected", "host"), coverage.cost()
     parts = [f"{cpu['nodes']} of {whole['nodes']} nodes"]
     parts += [f"{amount(cpu[k])} of {amount(whole[k])} {n}{_share(cpu[k], whole[k])}"
@@ -117,7 +117,7 @@ def _share(part: int, whole: int) -> str:
 
 
 def markdown(coverage: Coverage, title: str) -> Iterator[str]:
-    """Summary, what has no mapping or is refused by target, and all nodes."""
+    """Summary, unsupported nodes by ATen target, and all nodes."""
     place = " ".join(p for p in (coverage.backend, coverage.soc, coverage.sdk and f"SDK {coverage.sdk}") if p)
     yield from (f"# {_md(title)} on {place}", "")
     if coverage.about:
@@ -141,14 +141,14 @@ def markdown(coverage: Coverage, title: str) -> Iterator[str]:
 
 
 def told(row: Row) -> list[str]:
-    """The ops of a supported node, else its reasons and what would be accepted."""
+    """The ops, notes and warnings of a supported node, else its reasons and the nearest accepted ops."""
     if row.verdict == "supported":
         return [" -> ".join(row.ops), *row.said, *warned(row)]
     return _refused(row)
 
 
 def _refused(row: Row, verbose: bool = False) -> list[str]:
-    """The reasons of a node that is not supported, and what would be accepted; each once."""
+    """The reasons of an unsupported node, and the nearest accepted ops; each once."""
     reasons = [_reason(q, verbose) for q in row.reasons]
     nearest = [f"nearest accepted {n['op']}: {n['text']}" for n in row.nearest]
     return list(dict.fromkeys(reasons + nearest))

@@ -17,7 +17,7 @@ from opdb.checks.report.source_lines import place_of
 from opdb.checks.report.plain import summary, told
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-#: A node that no spec maps has no rule of its own.
+#: The rule for a node that no spec maps.
 UNMAPPED = "unmapped-operator"
 
 
@@ -67,5 +67,5 @@ def _result(row: Row, model: str, rule: str, level: str, text: str) -> dict[str,
 
 
 def _fingerprint(*parts: str) -> Mapping[str, str]:
-    """The same finding of the next commit has the same one, whatever line it is on."""
+    """A hash that stays the same for the same finding in the next commit, even on another line."""
     return {"opdb/v1": sha256("\0".join(parts).encode()).hexdigest()[:32]}

@@ -1,4 +1,4 @@
-"""Where a row of a coverage is in somebody's source, for reports that other tools read."""
+"""Finds the place of a coverage's row in the user's source, for reports that other tools read."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _LINE = re.compile(r"[^:]+:(\d+): ")
 
 
 def place_of(row: Row, model: str) -> tuple[str, int | None]:
-    """(path, line): the path relative to the working directory where it is below it, else absolute.
+    """(path, line): the path is relative to the working directory if it is below it, else absolute.
 
-    A row without a source of its own is at ``model``, the model as named on the command line.  The line is None where
-    the file has no lines, e.g. an ONNX file, and where none is known.
+    A row without its own source is at ``model``, the model as named on the command line.  The line is None if
+    the file has no lines, e.g. an ONNX file, or if it is unknown.
     """
     if not row.file:
         file = model.rpartition(":")[0]  # FILE.py:callable

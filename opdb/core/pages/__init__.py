@@ -1,4 +1,4 @@
-"""What all HTML reports share: the style sheet of both color schemes, helpers of scripts, and how large a page may be.
+"""The common parts of all HTML reports: the style sheet of both color schemes, helpers of scripts, and the size limit of a page.
 
 A page is one file that loads nothing: style and script are put into it.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 from opdb.core.errors import OpdbError
 
-#: Bytes that a browser on a phone still opens at once.
+#: The largest page in bytes, which a browser on a phone still opens at once.
 LARGEST = 2_000_000
 _MARK = re.compile(r"(?:[_/(]|(?<!\d)[.,]|[.,](?!\d))(?=.)")
 
@@ -24,17 +24,17 @@ def resource(name: str, package: str = "opdb.core.pages") -> str:
     return resources.files(package).joinpath(name).read_text(encoding="utf-8")
 
 
-#: Pixels of a screen below which tables become cards.
+#: The width of a screen, in pixels, below which tables become cards.
 NARROW = 860
 
 
 def style(more: str = "", narrow: int = NARROW) -> str:
-    """The content of a page's <style>: base.css, and ``more`` of the page itself.  ``narrow``: instead of NARROW."""
+    """The content of a page's <style>: base.css, and the page's own ``more``.  ``narrow`` replaces NARROW."""
     return resource("base.css").replace(f"(max-width: {NARROW}px)", f"(max-width: {narrow}px)") + more
 
 
 def filled(template: str, parts: Mapping[str, str]) -> str:
-    """A page with a part in the place of each ``<!--NAME-->``; STYLE and SCRIPT are those of all pages by default."""
+    """The page with each ``<!--NAME-->`` replaced by its part; by default STYLE and SCRIPT are the common ones."""
     parts = {"STYLE": style(), "SCRIPT": resource("base.js")} | dict(parts)
     pieces = template.split("<!--")  # each piece but the first begins with the name of a part
     out = [pieces[0]]
@@ -50,7 +50,7 @@ def text(words: str) -> str:
 
 
 def broken(name: str) -> str:
-    """A name, or a line of code, as HTML that may be broken behind a mark, and nowhere else; a number stays whole."""
+    """A name, or a line of code, as HTML that may only break after a mark; a number stays whole."""
     return _MARK.sub(r"\g<0><wbr>", text(name))
 
 
@@ -60,7 +60,7 @@ def embedded(data: Any) -> str:
 
 
 def table(header: Sequence[str], lines: Sequence[Sequence[str]], numbers: Sequence[int] = ()) -> str:
-    """A table of texts that becomes one card for each line where it does not fit.  ``numbers``: columns set to the right."""
+    """A table of texts that becomes one card for each line if it does not fit.  ``numbers``: right-aligned columns."""
     kinds = [' class="n"' if i in numbers else "" for i in range(len(header))]
     head = "".join(f'<th scope="col"{kind}>{text(h)}</th>' for h, kind in zip(header, kinds, strict=True))
     body = "".join(
@@ -76,7 +76,7 @@ def table(header: Sequence[str], lines: Sequence[Sequence[str]], numbers: Sequen
 
 
 def checked(page: str, cure: str) -> str:
-    """``page``; OpdbError with ``cure`` (what to type instead) where it is larger than LARGEST."""
+    """Returns ``page``; raises OpdbError with ``cure`` (what to type instead) if it is larger than LARGEST."""
     size = len(page.encode())
     if size > LARGEST:
         raise OpdbError(

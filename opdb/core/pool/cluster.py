@@ -2,8 +2,8 @@
 
 Dask runs a job again when its worker dies, and gives up on a job after several deaths.  It counts a death for every
 job that the worker had, so a job that only waited there may be given up: such a job runs once more, alone, before it
-is named as the cause.  Each worker has opdb and the libraries of its own; they are compared with
-those of this machine before the first job, and again in each process that begins to answer.
+is named as the cause.  Each worker has its own opdb and libraries; they are compared with
+this machine's before the first job, and again in each process that begins to answer.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from opdb.core.version import __version__
 
 #: Seconds until a scheduler must have answered, and until it must have a worker.
 CONNECT, WORKERS = 10.0, 30.0
-#: Jobs that are on their way to a thread of the workers, besides the one that it works on.
+#: Jobs that are sent ahead to each thread of a worker, besides the one that it works on.
 AHEAD = 1
-#: Servers that a thread of a worker keeps open: so many commands can share the workers.
+#: Servers that a thread of a worker keeps open: this many commands can share the workers.
 KEPT = 4
 SCHEMES = ("tcp", "tls", "ws", "wss", "ucx")
 
 
 class _WorkersDied(OpdbError):
-    """Dask gave a job up: several workers that had it died."""
+    """Dask gave up on a job: several workers that had it died."""
 
 
 class Cluster:
@@ -52,7 +52,7 @@ class Cluster:
                 "Dask (the packages dask and distributed), which --dask needs,", "dask"
             ) from None
         _require_address(address)
-        for name in ("distributed", "distributed.client"):  # our errors say it in one line
+        for name in ("distributed", "distributed.client"):  # opdb's errors say it in one line
             logging.getLogger(name).setLevel(logging.CRITICAL)
         self.address = address
         self._work, self._facts = pickle.dumps(work), dict(work.facts())
@@ -80,7 +80,7 @@ class Cluster:
     ) -> None:
         try:
             self._client.run(_close, self._work, on_error="ignore")
-        except Exception:  # workers end what they hold with themselves
+        except Exception:  # a worker's servers end with it
             pass
         finally:
             self._client.close()
@@ -90,7 +90,7 @@ class Cluster:
         waiting, asked = iter(jobs), dict[Any, Any]()  # by future
         done: queue.SimpleQueue[Any] = queue.SimpleQueue()
         suspects = list[Any]()  # given up once
-        held = self._client.submit(_same, self._work, pure=False)  # Dask makes it again where it is lost
+        held = self._client.submit(_same, self._work, pure=False)  # Dask makes it again if it is lost
 
         def ask(job: Any) -> None:
             future = self._client.submit(_answer, held, self._pack(job), pure=False)
@@ -125,11 +125,11 @@ class Cluster:
         return pickle.dumps((self._facts, job))
 
     def _room(self) -> int:
-        """How many jobs may be on their way: the workers may become more, or fewer."""
+        """The largest number of jobs under way; it changes as workers come and go."""
         return self._threads() * (1 + AHEAD) or 1
 
     def _threads(self) -> int:
-        """Of all workers.  Raises OpdbError when the scheduler does not answer."""
+        """The number of threads of all workers.  Raises OpdbError if the scheduler does not answer."""
         try:
             threads: dict[str, int] = self._client.nthreads()
         except OSError as error:
@@ -137,7 +137,7 @@ class Cluster:
         return sum(threads.values())
 
     def _next(self, done: queue.SimpleQueue[Any]) -> Any:
-        """The next future that is done.  Raises OpdbError when no worker is left, or the scheduler is gone."""
+        """The next future that is done.  Raises OpdbError if no worker is left, or the scheduler is gone."""
         alone = time.monotonic()
         while True:
             try:
@@ -170,14 +170,14 @@ class Cluster:
         return f"--dask {self.address}: {why}; what was answered before is kept"
 
     def _compare(self) -> None:
-        """Raises OpdbError unless there are workers, and all have what this machine has."""
+        """Raises OpdbError unless there are workers and all have the same versions and facts as this machine."""
         try:
             self._client.wait_for_workers(1, timeout=WORKERS)
         except TimeoutError:
             raise OpdbError(
                 f"--dask {self.address}: the scheduler has no workers; start some with: dask worker {self.address}"
             ) from None
-        # With functions of Python's own, since there may be no opdb, or another one.
+        # Only calls functions of Python itself, since opdb may be missing or another one.
         version = functools.partial(metadata.version, "opdb")
         versions = {"the scheduler": self._on_scheduler(version)}
         versions |= {f"the worker {w}": v for w, v in self._client.run(version, on_error="return").items()}
@@ -206,7 +206,7 @@ def _require_address(address: str) -> None:
         parts = urlsplit(address)
         if parts.scheme in SCHEMES and parts.hostname and parts.port:
             return
-    except ValueError:  # of a port that is no number
+    except ValueError:  # the port is not a number
         pass
     raise OpdbError(
         f"--dask {address}: not the address of a Dask scheduler; it prints one, e.g. tcp://10.0.0.5:8786"
@@ -217,7 +217,7 @@ CURE = "install there what is installed here"
 
 
 def _line(error: BaseException) -> str:
-    """An error of Dask's in one line."""
+    """An error from Dask in one line."""
     return " ".join(str(error).split()) or type(error).__name__
 
 
@@ -236,7 +236,7 @@ def _facts(work: bytes) -> dict[str, str]:
 
 
 def _answer(work: bytes, packed: bytes) -> tuple[str, Any]:
-    """("answer", of the job), or ("error", "fault", "differs", why there is none)."""
+    """("answer", the job's answer), or ("error", "fault" or "differs", the reason that there is none)."""
     try:
         expected, job = pickle.loads(packed)
         with _lock:
@@ -260,7 +260,7 @@ def _answer(work: bytes, packed: bytes) -> tuple[str, Any]:
 
 
 def _close(work: bytes) -> None:
-    """Closes what the threads of this worker hold for a command."""
+    """Closes the servers that this worker's threads hold for a command."""
     with _lock:
         held = [servers.pop(work) for servers in _open.values() if work in servers]
     for server in held:

@@ -1,4 +1,4 @@
-"""What answers depend on at one place: opdb's own code, and packages by version."""
+"""The facts on which answers at one place depend: opdb's own code, and packages by version."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 from opdb.core.version import __version__
 
-#: The packages that are folders of their own in a checkout.
+#: The packages that are separate folders in a checkout.
 ROOTS = ("opdb", "opdb.codegen", "opdb.generated", "opdb.runtime")
 
 
 def code_facts() -> dict[str, str]:
-    """Version and SHA-256 of opdb's Python code (the generated one included) and of its compiled modules."""
+    """Version and SHA-256 of opdb's Python code (including the generated code) and of its compiled modules."""
     return {
         "opdb": __version__,
         "opdb's code": _sha256(".py", ".j2"),
@@ -31,7 +31,7 @@ def package_facts(*names: str) -> dict[str, str]:
 
 
 def difference(ours: dict[str, str], theirs: dict[str, str]) -> str:
-    """The first thing that is not the same, in words; "" if there is none."""
+    """The first fact that differs, in words; "" if there is none."""
     for name in (*ours, *theirs):
         here, there = ours.get(name, "unknown"), theirs.get(name, "unknown")
         if here != there:
@@ -47,7 +47,7 @@ def _version(name: str) -> str:
 
 
 def _sha256(*endings: str) -> str:
-    """Over the files of ROOTS with these endings, each once, by their place in the package."""
+    """The SHA-256 of the files of ROOTS with these endings, each once, by their place in the package."""
     found: dict[str, Path] = {}
     for root in ROOTS:
         spec = find_spec(root)

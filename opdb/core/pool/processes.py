@@ -26,15 +26,15 @@ class Process:
                 [sys.executable, "-P", "-m", "opdb.core.pool.child", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C is ours: a library that it ends has not crashed
+                start_new_session=True,  # Ctrl-C is for the parent: a library that it ends has not crashed
             )
         self.connection = Connection(ours.detach())
         self.job: Any = None
-        self.deaths = 0  # of processes that had this job before
+        self.deaths = 0  # the number of processes that died at this job before
         self._send(work)
 
     def ask(self, job: Any, deaths: int = 0) -> None:
-        """Begins a job."""
+        """Starts a job."""
         self.job, self.deaths = job, deaths
         self._send(job)
 
@@ -45,7 +45,7 @@ class Process:
             return  # it is gone, which ``answer`` finds out
 
     def answer(self) -> Any:
-        """What came of the job; an OpdbError if it could not be done.  Raises EOFError when the process is gone."""
+        """The answer to the job; an OpdbError if it could not be done.  Raises EOFError if the process is gone."""
         try:
             kind, value = self.connection.recv()
         except OSError:
@@ -55,7 +55,7 @@ class Process:
         return OpdbError(value) if kind == "error" else value
 
     def end(self) -> int:
-        """Its exit code; negative: the signal that ended it."""
+        """Ends the process; returns its exit code, negative for the signal that ended it."""
         self.connection.close()
         try:
             return self.process.wait(1)
@@ -65,7 +65,7 @@ class Process:
 
 
 class Processes:
-    """Up to ``number`` processes, each started when there is a job for it."""
+    """Up to ``number`` processes, each started as soon as there is a job for it."""
 
     def __init__(self, work: Work, number: int) -> None:
         self._work, self._number = work, number
@@ -106,7 +106,7 @@ class Processes:
 
 
 def _deaths(process: Process) -> int:
-    """How many processes ended at this one's job, itself included.  Raises OpdbError when they are DEATHS."""
+    """The number of processes that ended at this one's job, including itself.  Raises OpdbError if there are DEATHS."""
     code, deaths = process.end(), process.deaths + 1
     if deaths == DEATHS:
         raise OpdbError(

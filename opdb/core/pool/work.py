@@ -1,11 +1,11 @@
-"""What a pool is given and what it gives: jobs, the servers that answer them, and the pool itself."""
+"""The interfaces of a pool: jobs, the servers that answer them, and the pool itself."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
-#: How many processes may end at one job before it is given up.
+#: The number of processes that end at one job before it is given up.
 DEATHS = 3
 
 
@@ -17,7 +17,7 @@ class Job(Protocol):
 
 
 class Server(Protocol):
-    """What a process keeps from job to job.  It is used by one thread at a time."""
+    """The state that a process keeps from job to job.  It is used by one thread at a time."""
 
     def answer(self, job: Any) -> Any: ...
 
@@ -25,17 +25,17 @@ class Server(Protocol):
 
 
 class Work(Protocol):
-    """What all jobs have in common; can be pickled."""
+    """The common part of all jobs; can be pickled."""
 
     def open(self) -> Server: ...
 
     def facts(self) -> Mapping[str, str]:
-        """What the answers depend on at the place where this is called: name -> version or SHA-256."""
+        """The facts on which answers depend at the place where this is called: name -> version or SHA-256."""
         ...
 
 
 class Pool(Protocol):
-    """Processes that are there until the end of the ``with``."""
+    """Processes that live until the end of the ``with``."""
 
     def answers(self, jobs: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
         """Each job and its answer, as they come; an OpdbError of the job is its answer.

@@ -1,21 +1,21 @@
-"""What follows from a fault of a vendor library on a target: it is avoided, warned of, or ignored.
+"""Decides if a fault of a vendor library on a target is avoided, warned of, or ignored.
 
 A fault counts only within its scope: its backend, its versions of QNN, its architectures and SoCs.  There:
 
 1. an id in ``target.ignored`` is ignored;
-2. ``refuses-valid`` is avoided, as the library refuses everything else;
-3. where ``target.errata`` is given, it decides;
-4. on the emulator everything is avoided: numbers from there shall be correct;
+2. ``refuses-valid`` is avoided, because the library refuses anything else;
+3. ``target.errata`` decides if it is given;
+4. on the emulator every fault is avoided: numbers from there must be correct;
 5. for a device a fault is avoided
-   - that comes from graph preparation (every ``not-finalized`` does): preparation runs on the host and its result goes into
+   - if it comes from graph preparation (every ``not-finalized`` does): preparation runs on the host and its result goes into
      the binary, so the device gets it too;
-   - that a device has shown;
-   - that costs little to avoid (``none``: no op, MAC or byte more; ``small``: at most one more op per node, no more MACs,
+   - if a device has shown it;
+   - if it is cheap to avoid (``none``: no op, MAC or byte more; ``small``: at most one more op per node, no more MACs,
      at most twice the bytes), unless public evidence from a device says that it is absent there.
-   Every other fault was seen on the emulator alone and would be costly to avoid: the op stays as PyTorch defines it, and a warning
+   Every other fault was only seen on the emulator and would be costly to avoid: the op stays as PyTorch defines it, and a warning
    names the fault, where it was seen, and what avoiding it would cost.
 
-The line of 5 is where a mistake is cheap: a workaround of cost ``small`` that a device does not need costs a copy at
+Rule 5 draws the line where a mistake is cheap: a workaround of cost ``small`` that a device does not need costs a copy at
 most; one of cost ``large`` can cost more than the rest of the network.
 """
 
@@ -37,7 +37,7 @@ CHEAP = ("none", "small")
 
 
 def decide(erratum: Erratum, target: Target) -> str:
-    """AVOID, WARN or IGNORE for a fault that ``target`` has; see above.  The scope is not asked."""
+    """AVOID, WARN or IGNORE for a fault that ``target`` has; see the module.  Does not check the scope."""
     if erratum.id in target.ignored:
         return IGNORE
     if erratum.effect == "refuses-valid":
@@ -53,7 +53,7 @@ def decide(erratum: Erratum, target: Target) -> str:
 
 
 def in_scope(erratum: Erratum, target: Target) -> bool:
-    """Whether the backend, QNN version, architecture and SoC of ``target`` are among those that have the fault."""
+    """True if the backend, QNN version, architecture and SoC of ``target`` are among those that have the fault."""
     context = target.context()
     if context.backend != erratum.backend:
         return False
@@ -74,22 +74,22 @@ def policy(erratum_id: str, target: Target) -> str:
 
 
 def active(erratum_id: str, target: Target) -> bool:
-    """Whether ``target`` has the fault and avoids it."""
+    """True if ``target`` has the fault and avoids it."""
     return policy(erratum_id, target) == AVOID
 
 
 def refuses(erratum_id: str, target: Target) -> bool:
-    """Whether an op with the fault is not used on ``target``, even where no other candidate is left."""
+    """True if an op with the fault is not used on ``target``, even if no other candidate is left."""
     return active(erratum_id, target) and RECORDS[erratum_id].workaround != PREFER_OTHER
 
 
 def excludes(violation: Violation, target: Target) -> bool:
-    """Whether an op with this violation is not used on ``target``: by a rule, or by an erratum that the policy avoids."""
+    """True if an op with this violation is not used on ``target``: because of a rule, or of an erratum that the policy avoids."""
     return refuses(violation.erratum, target) if violation.erratum else violation.refuses
 
 
 def known_errata(ids: Iterable[str]) -> frozenset[str]:
-    """The ids in their own spelling.  Raises OpdbError for one that no record has."""
+    """The ids in the records' spelling.  Raises OpdbError for an id without a record."""
     found = frozenset(i.upper() for i in ids)
     for unknown in sorted(found - RECORDS.keys()):
         close = difflib.get_close_matches(unknown.replace("O", "0"), RECORDS, 1)
@@ -114,7 +114,7 @@ def seen_where(erratum: Erratum) -> str:
 
 
 def costs(erratum: Erratum) -> str:
-    """What avoiding it costs, as a verb and its object."""
+    """The cost of avoiding it, as a verb and its object."""
     if erratum.cost_note:
         return f"costs {erratum.cost_note}"
     if erratum.workaround == REJECT:

@@ -11,9 +11,9 @@ from opdb.judge.errata.records import RECORDS
 
 @dataclass(frozen=True)
 class Extra:
-    """What avoiding an erratum adds to the ops of a node: ops, multiply-accumulates, bytes read and written.
+    """The work that avoiding an erratum adds to the ops of a node: ops, multiply-accumulates, bytes read and written.
 
-    ``us``: microseconds on ``soc`` by the table of prices (opdb.lower.prices); None where it has no prices of the ops.
+    ``us``: microseconds on ``soc`` by the table of prices (opdb.lower.prices); None if it has no prices of the ops.
     """
 
     ops: int = 0
@@ -23,7 +23,7 @@ class Extra:
     soc: str = field(default="", compare=False)
 
     def plus(self, other: Extra) -> Extra:
-        """Both together; their time is known where both are, and of one chip."""
+        """The sum of both; its time is known if both times are, and are for one chip."""
         known = self.us is not None and other.us is not None and self.soc in ("", other.soc)
         us = (self.us or 0.0) + (other.us or 0.0) if known else None
         return Extra(
@@ -36,7 +36,7 @@ class Extra:
 
     @property
     def text(self) -> str:
-        """E.g. "2 ops, 1.5 M bytes more, about 3 us on SA8255"; "nothing" where nothing is added."""
+        """E.g. "2 ops, 1.5 M bytes more, about 3 us on SA8255"; "nothing" if nothing is added."""
         parts = [f"{self.ops} op{'s' * (self.ops != 1)}"] if self.ops > 0 else []
         parts += [f"{amount(n)} {unit}" for n, unit in ((self.macs, "MACs"), (self.bytes, "bytes")) if n > 0]
         more = f"{', '.join(parts)} more" if parts else ""
@@ -44,7 +44,7 @@ class Extra:
 
     @property
     def time(self) -> str:
-        """E.g. "about 3 us on SA8255"; "" where it is not known, or nothing."""
+        """E.g. "about 3 us on SA8255"; "" if it is unknown or not above 0."""
         if self.us is None or self.us <= 0:
             return ""
         return f"about {self.us:,.0f} us on {self.soc}" if self.us >= 1 else f"less than 1 us on {self.soc}"
@@ -52,7 +52,7 @@ class Extra:
 
 @dataclass(frozen=True)
 class Met:
-    """The ids of the errata that the ops of a node avoid, and of those that they may show.
+    """The ids of the errata that the ops of a node avoid, and of the errata that they may show.
 
     ``extra``: what avoiding each costs, or would cost; None: the node falls back to the CPU.
     """
@@ -66,8 +66,8 @@ class Met:
 class ErratumCount:
     """One erratum, and the number of nodes that meet it.  ``policy``: AVOID or WARN.
 
-    ``ops``, ``macs``, ``bytes``: what avoiding it adds, or would add, to all these nodes; None: not known.
-    ``us``: about so many microseconds on ``soc``; None: not known.  ``cpu``: the nodes that avoiding it sends back to the CPU.
+    ``ops``, ``macs``, ``bytes``: the work that avoiding it adds, or would add, to all these nodes; None: not known.
+    ``us``: approximate microseconds on ``soc``; None: not known.  ``cpu``: the nodes that avoiding it sends back to the CPU.
     """
 
     erratum: str
@@ -75,7 +75,7 @@ class ErratumCount:
     nodes: int
     title: str
     seen: str
-    cost: str  # of avoiding it, as the record says; e.g. costs one Concat
+    cost: str  # of avoiding it, from the record; e.g. costs one Concat
     ops: int | None = None
     macs: int | None = None
     bytes: int | None = None
@@ -100,7 +100,7 @@ class ErratumCount:
 
 
 def counted(met: Iterable[Met]) -> tuple[ErratumCount, ...]:
-    """One ``Met`` for each node.  Errata that are avoided come first, then by id."""
+    """Counts the nodes that meet each erratum.  ``met``: one for each node.  Avoided errata come first, then by id."""
     nodes: dict[tuple[str, str], list[Extra | str | None]] = {}
     for each in met:
         for policy, ids in ((AVOID, each.avoided), (WARN, each.warned)):
@@ -131,7 +131,7 @@ def _count(erratum: str, policy: str, extra: list[Extra | str | None]) -> Erratu
 
 
 def amount(value: float | None) -> str:
-    """With a decimal prefix, e.g. "12.3 M"; None: "?"."""
+    """A number with a decimal prefix, e.g. "12.3 M"; "?" for None."""
     if value is None:
         return "?"
     for unit in ("", " k", " M", " G"):

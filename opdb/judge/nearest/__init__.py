@@ -1,15 +1,15 @@
-"""The nearest op config that a target accepts: what to change in one that it refuses.
+"""Finds the nearest op config that a target accepts: what to change in one that it refuses.
 
     variant = nearest(config, Target("HTP", "SM8650"))
     variant.text      # e.g. y f16 instead of f32
 
-Nothing is known here about any rule: changes are tried, from the smallest on, and the generated validator says
-which one it accepts.  At most two are combined.  They are what an engineer would change: parameters, data types,
-encodings, the shapes of outputs.  Where a target limits the number of dimensions, the same data is tried in another
-(``reshape``) before another kind of numbers.  Where nothing of that helps (a tensor is missing, the data has another
-shape), an accepted config is built up from a sample of the spec (``rebuild``); if it has other data than the refused
-one, ``text`` says what the data must be instead of the sample's sizes.  Only Python does this; the C side gives the
-violations.
+This code knows no rule: it tries changes, smallest first, and the generated validator tells which one is
+accepted.  At most two are combined.  They are what an engineer would change: parameters, data types,
+encodings, the shapes of outputs.  If a target limits the number of dimensions, the same data is tried with another
+number (``reshape``) before another kind of numbers.  If none of that helps (a tensor is missing, the data has another
+shape), an accepted config is built from a sample of the spec (``rebuild``); if its data differs from that of the refused
+one, ``text`` tells the conditions on the data instead of the sample's sizes.  Only Python does this; the C side returns
+the violations.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from opdb.runtime.checks import Violation
 
 __all__ = ["Change", "Variant", "nearest"]
 
-#: How many configs are tried at most: with one change, and with two.  30 to 60 us each.
+#: The most configs that are tried with one change, and with two.  30 to 60 us each.
 SINGLES, PAIRS = 300, 200
-#: How many first changes that leave the same rules broken are followed by a second one.
+#: The most first changes leaving the same rules broken that are followed by a second one.
 ALIKE = 3
 
 
@@ -45,7 +45,7 @@ class Variant:
 
     config: OpConfig
     changes: tuple[Change, ...]
-    advice: str = ""  # what must hold, where ``config`` has other data than the refused one
+    advice: str = ""  # the conditions to meet, if ``config`` has other data than the refused one
 
     @property
     def text(self) -> str:
@@ -60,9 +60,9 @@ class Variant:
 def nearest(config: OpConfig, target: Target | None = None, *, finalized: bool = False) -> Variant | None:
     """The accepted config with the fewest and smallest changes; None if it is accepted, or the target takes no sample.
 
-    Fewest: tensors and parameters that change.  Among equals the one that a violation names comes first, then
+    Changed tensors and parameters are counted.  Among equals the one that a violation names comes first, then
     output shapes, encodings, constness, parameters, data types; then the closest value.  ``finalized``:
-    the library must finalize graphs of it, too.  Raises OpdbError as ``check`` does.
+    the library must also finalize graphs of it.  Raises OpdbError as ``check`` does.
     """
     target = (target or Target()).spelled()
     module = validator(config.op)
@@ -86,13 +86,13 @@ def nearest(config: OpConfig, target: Target | None = None, *, finalized: bool =
 
 
 def _other_numbers(old: OpConfig, new: OpConfig) -> bool:
-    """Whether a tensor has another kind of numbers; e.g. 8-bit ones instead of floats."""
+    """True if a tensor has another kind of numbers; e.g. 8-bit ones instead of floats."""
     pairs = zip((*old.inputs, *old.outputs), (*new.inputs, *new.outputs), strict=True)
     return any(far(a.dtype, b.dtype) >= ANOTHER_KIND for a, b in pairs)
 
 
 def _advice(broken: Sequence[Violation]) -> str:
-    """What must hold, in words, and what to do about a number of dimensions."""
+    """The conditions to meet, in words, and the advice to merge dimensions if their number is limited."""
     of_data = [v for v in broken if ".rank = " in v.got or ".shape = " in v.got] or broken
     told = [v for v in of_data if not v.path.startswith("outputs.")] or of_data
     limited = any(" takes " in v.sentence and "at most" in v.sentence for v in told)
@@ -128,14 +128,14 @@ class _Search:
                 cured |= gone
             if self.tried > SINGLES:
                 break
-        # What no change cures alone, two will not; but where types or parameters are wrong, only those were changed.
+        # Two changes cannot cure what no single one does; but if types or parameters are wrong, only those were changed.
         partial = wrong & {
             f"{config.op}.{r}" for r in ("PARAMS", "UNKNOWN_PARAMS", f"TYPES_{self.context.backend}")
         }
         return self.pair(helpful) if partial or cured == wrong else None
 
     def pair(self, helpful: list[tuple[Move, tuple[Violation, ...]]]) -> OpConfig | None:
-        """Two changes, of which the first alone cures a rule."""
+        """The best pair of changes of which the first alone cures a rule."""
         best: tuple[int, Move] | None = None
         alike: Counter[tuple[str, ...]] = Counter()
         self.tried = 0
@@ -155,7 +155,7 @@ class _Search:
         return None if best is None else self.closest(best[1])
 
     def closest(self, move: Move) -> OpConfig:
-        """Between an accepted number and the refused one, the accepted number next to the refused ones."""
+        """Bisects from the accepted number toward the refused one; returns the accepted config closest to it."""
         if move.between is None:
             return move.config
         refused, accepted, make = move.between
@@ -171,7 +171,7 @@ class _Search:
 
 
 def _without_data(config: OpConfig) -> OpConfig:
-    """Validators do not read what tensors hold; it may be large."""
+    """``config`` without the data of its tensors, which may be large and which validators do not read."""
     return replace(
         config,
         inputs=tuple(replace(t, data=None) for t in config.inputs),
@@ -180,7 +180,7 @@ def _without_data(config: OpConfig) -> OpConfig:
 
 
 def _with_data(config: OpConfig, old: OpConfig) -> OpConfig:
-    """``config`` with the data of ``old``, in the inputs whose elements did not change."""
+    """``config`` with the data of ``old`` in the inputs whose elements did not change."""
 
     def filled(now: TensorConfig, was: TensorConfig | None) -> TensorConfig:
         same = was is not None and (now.dtype, now.shape, now.quant) == (was.dtype, was.shape, was.quant)

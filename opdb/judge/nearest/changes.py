@@ -1,4 +1,4 @@
-"""How two configs of one op differ, in the terms of the op config's JSON."""
+"""The differences between two configs of one op, in the terms of the op config's JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opdb.runtime.checks import shown
 
 @dataclass(frozen=True)
 class Change:
-    """One field of the op config's JSON.  ``before`` or ``after`` is None where the field is not there."""
+    """One field of the op config's JSON.  ``before`` or ``after`` is None if the field is absent."""
 
     path: str  # e.g. outputs[0].dtype, params.axes.data
     name: str  # of the slot or parameter; e.g. y, xs[1]
@@ -28,13 +28,13 @@ class Change:
 
 
 def other_data(found: Sequence[Change]) -> int:
-    """How many of ``found`` change what the data is: an input of another shape, or one that is left out."""
+    """The number of changes to the data itself: inputs of another shape, and omitted ones."""
     inputs = [c for c in found if c.path.startswith("inputs[") and c.name]
     return sum(c.path.endswith((".shape", "]")) and c.before is not None for c in inputs)
 
 
 def changes(old: OpConfig, new: OpConfig, signature: Signature) -> tuple[Change, ...]:
-    """The fields that are other in ``new``, and the tensors that only one of the two has."""
+    """The fields that differ in ``new``, and the tensors that only one of the two has."""
     return (
         *_tensors("inputs", old.inputs, new.inputs, signature.inputs),
         *_params(old, new, signature),

@@ -49,7 +49,7 @@ def _encodings(tensor: TensorConfig) -> Iterator[Quant | None]:
 
 
 def _along(quant: Quant, axis: int, size: int) -> Quant:
-    """The encoding along another axis; where that has another size, every slice has the largest scale."""
+    """The encoding along another axis; if that has another size, every slice has the largest scale."""
     if len(quant.scale) == size and len(quant.offset) in (0, size):
         return replace(quant, axis=axis)
     size = min(size, 65536)
@@ -58,9 +58,9 @@ def _along(quant: Quant, axis: int, size: int) -> Quant:
 
 
 def reencoded(quant: Quant | None, before: str, after: str) -> Quant | None:
-    """The encoding for another data type over the same real numbers; none for a type that has none.
+    """The encoding for another data type over the same real numbers; None for a type without encodings.
 
-    A tensor that had none (a float becomes quantized) has none: which numbers it holds is not known here.
+    Also None if the tensor had no encoding (a float becomes quantized): its numbers are not known here.
     """
     a, b = BY_SHORT[before], BY_SHORT[after]
     if not b.quantized:

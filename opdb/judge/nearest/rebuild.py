@@ -1,7 +1,7 @@
-"""An accepted config built up from a sample of the spec, where a refused one is too far off to be mended.
+"""Builds an accepted config from a sample of the spec, if a refused one is too far off to be repaired.
 
-Part after part of the refused config takes the place of the sample's, as long as the validator accepts the result:
-first all inputs and all parameters together, then each alone, then what is left of each.
+Parts of the refused config replace the sample's, one after the other, as long as the validator accepts the result:
+first all inputs and all parameters together, then each group alone, then each single tensor and parameter.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from opdb.judge.nearest.rows import far
 from opdb.runtime.binding import Param, Signature, Slot, slot_names
 from opdb.runtime.checks import Undecidable
 
-#: How many type rows are tried with one sample.
+#: The most type rows that are tried with one sample.
 ROWS = 12
 ABSENT = "NULL"
 #: Tensors by the names of their slots, ``xs[1]`` in a variadic one.
@@ -27,7 +27,7 @@ Tensors = Mapping[str, TensorConfig]
 
 
 def rebuilt(module: Any, target: Target, config: OpConfig, finalized: bool) -> OpConfig | None:
-    """The accepted config with the fewest changes that the samples lead to; None if the target takes no sample."""
+    """The accepted config with the fewest changes that can be built from the samples; None if the target takes no sample."""
     builder = _Builder(module, target, config, finalized)
     found = [made for sample in module.SAMPLES if (made := builder.from_sample(sample)) is not None]
     best = min(found, key=lambda made: _weight(config, made, module.SIGNATURE), default=None)
@@ -35,7 +35,7 @@ def rebuilt(module: Any, target: Target, config: OpConfig, finalized: bool) -> O
 
 
 def _weight(old: OpConfig, new: OpConfig, signature: Signature) -> tuple[int, int]:
-    """How far ``new`` is: changes of the data count most, then their number."""
+    """The distance of ``new``: changes of the data count most, then the number of changes."""
     found = changes(old, new, signature)
     return other_data(found), len(found)
 
@@ -56,7 +56,7 @@ class _Builder:
         return None if start is None else self._filled(start)
 
     def _starts(self, sample: Mapping[str, Any]) -> Iterator[OpConfig]:
-        """The sample in each type row, the likest first, with fewer or more inputs STATIC."""
+        """The sample in each type row, the most similar first, with fewer or more inputs STATIC."""
         first = self.signature.inputs[:1]
         for dtypes in self._dtypes():
             for held in (
@@ -69,7 +69,7 @@ class _Builder:
                     yield made
 
     def _dtypes(self) -> Iterator[dict[str, str]]:
-        """Types for all slots: row by row those most like the config's."""
+        """Types for all slots, one set per type row with the types closest to the config's; the closest row first."""
         slots = [s.name for s in (*self.signature.inputs, *self.signature.outputs)]
         had = {n.partition("[")[0]: t.dtype for n, t in {**self.outputs, **self.inputs}.items()}
         usual = next(iter(had.values()), "f32")
@@ -115,7 +115,7 @@ class _Builder:
         }
         return self._followed(bare, plain)
 
-    # -- parts of the config in the sample's place
+    # -- parts of the config instead of the sample's
 
     def _filled(self, made: OpConfig) -> OpConfig:
         for candidate in self._wholes(made):
@@ -141,7 +141,7 @@ class _Builder:
         yield replace(made, params=params)
 
     def _with_input(self, made: OpConfig, name: str) -> Iterator[OpConfig]:
-        """One input as the config has it: whole, its shape, its type; or left out."""
+        """Candidates with one input of the config: whole, only its shape, or only its type; or without the input."""
         now = _by_name(made.inputs, self.signature.inputs)
         was = self.inputs.get(name)
         if was is None:
@@ -158,7 +158,7 @@ class _Builder:
     # -- one candidate
 
     def _better(self, made: OpConfig, candidate: OpConfig) -> OpConfig:
-        """The candidate with the outputs that follow from it, if that is accepted."""
+        """The candidate with its inferred outputs, if that is accepted and nearer; else ``made``."""
         if candidate == made:
             return made
         followed = self._followed(candidate, _by_name(made.outputs, self.signature.outputs))
@@ -175,7 +175,7 @@ class _Builder:
     def _config(
         self, inputs: Tensors, params: Sequence[ParamConfig], outputs: Tensors | Sequence[TensorConfig]
     ) -> OpConfig:
-        """The tensors in the order of their slots; NULL where an omitted one stands before another."""
+        """The tensors in the order of their slots; NULL for an omitted one before another."""
         ordered: list[TensorConfig] = []
         for slot in self.signature.inputs:
             mine = [t for n, t in inputs.items() if n.partition("[")[0] == slot.name]
@@ -186,7 +186,7 @@ class _Builder:
         return replace(self.config, inputs=tuple(ordered), params=tuple(params), outputs=listed)
 
     def _followed(self, config: OpConfig, like: Tensors) -> OpConfig | None:
-        """The config with inferred outputs, otherwise as those of ``like``; its own where none can be inferred."""
+        """The config with inferred outputs, otherwise like those of ``like``; with its own outputs if none can be inferred."""
         try:
             found = self.module.infer(config)
         except (Undecidable, OverflowError, ValueError):
@@ -211,7 +211,7 @@ class _Builder:
 
 
 def _unlike(had: str | None, usual: str, chosen: set[str], dtype: str) -> tuple[bool, float]:
-    """How far a type is from what the config has in the slot; else from what was chosen for others."""
+    """The distance of a type from the config's type in the slot; without one, from the types chosen for other slots."""
     return (False, far(had, dtype)) if had is not None else (dtype not in chosen, far(usual, dtype))
 
 
@@ -223,7 +223,7 @@ def _by_name(tensors: Sequence[TensorConfig], slots: Sequence[Slot]) -> dict[str
 
 
 def _as_given(made: OpConfig, config: OpConfig, signature: Signature) -> OpConfig:
-    """Omitted tensors as the config has them, and no names where it has tensors without: they go by position."""
+    """Restores the config's omitted tensors, and drops names if its tensors have none: they go by position."""
 
     def group(
         now: Sequence[TensorConfig], was: Sequence[TensorConfig], slots: Sequence[Slot]
@@ -252,7 +252,7 @@ def _with_param(config: OpConfig, name: str, param: ParamConfig | None) -> OpCon
 
 
 def _param(slot: Param, value: Any) -> ParamConfig:
-    """A value as a spec's sample has it."""
+    """A parameter with a value from a spec's sample."""
     if slot.enum:
         return ParamConfig(slot.name, slot.dtype, next(n for n, word in slot.enum.items() if word == value))
     if not slot.dims:

@@ -1,6 +1,6 @@
-"""The same data in another number of dimensions, where a target limits it.
+"""Gives the same data another number of dimensions, if a target limits it.
 
-Neighboring dimensions are merged, or dimensions of 1 are put in front.  Only Reshapes are needed around the op then:
+Neighboring dimensions are merged, or dimensions of 1 are put in front.  The op then only needs Reshapes around it:
 the order of the elements stays, and an axis of the op is never merged with another dimension.
 """
 
@@ -15,12 +15,12 @@ from opdb.core.op_config import MAX_RANK, OpConfig, ParamConfig, TensorConfig
 from opdb.runtime.binding import slot_names
 from opdb.runtime.checks import Undecidable
 
-#: How many dimensions are merged or added at most, and how many configs are tried.
+#: The most dimensions that are merged or added, and the most configs that are tried.
 STEPS, TRIED = 4, 200
 AXES = ("axis", "axes")
-#: Ops of which every dimension but the first one and the last one is part of one image.
+#: Ops for which all dimensions except the first and the last are part of one image.
 IMAGES = ("InstanceNorm", "GroupNorm", "Resize")
-#: Ops without an axis that treat every element alike, beside those named ElementWise...
+#: Ops without an axis that treat every element alike, besides those named ElementWise...
 ALIKE = (
     "Cast",
     "Convert",
@@ -37,7 +37,7 @@ ALIKE = (
 
 
 def reshaped(module: Any, config: OpConfig, accepts: Callable[[OpConfig], bool]) -> OpConfig | None:
-    """The accepted config with the fewest dimensions merged or added; None where neither helps."""
+    """The accepted config with the fewest dimensions merged or added; None if neither helps."""
     tried = 0
     for step in (_merged, _widened):
         level = [config]
@@ -54,7 +54,7 @@ def reshaped(module: Any, config: OpConfig, accepts: Callable[[OpConfig], bool])
 
 
 def _merged(config: OpConfig) -> Iterator[OpConfig]:
-    """``config`` with two neighboring dimensions of its data as one, the first ones first."""
+    """``config`` with two neighboring dimensions of its data merged, the first ones first."""
     rank = max((t.rank for t in config.inputs if t.type != "NULL"), default=0)
     for at in range(min(rank - 1, _free(config))):
         inputs = [m for t in config.inputs if (m := _merge(t, at - (rank - t.rank))) is not None]
@@ -64,10 +64,10 @@ def _merged(config: OpConfig) -> Iterator[OpConfig]:
 
 
 def _free(config: OpConfig) -> int:
-    """How many pairs of neighboring dimensions can be merged without changing the result, from the front on.
+    """The number of pairs of neighboring dimensions, from the front, that can be merged without changing the result.
 
-    Where the op says which axes it means, or treats every element alike: all.  Elsewhere the first two are taken for
-    batches.
+    All if the op names its axes or treats every element alike; else one, because the first two dimensions are taken for
+    batches; none for IMAGES.
     """
     alike = config.op.startswith("ElementWise") or config.op in ALIKE
     if alike or any(p.name in AXES for p in config.params):
@@ -76,9 +76,9 @@ def _free(config: OpConfig) -> int:
 
 
 def _merge(tensor: TensorConfig, at: int) -> TensorConfig | None:
-    """``tensor`` with the dimensions ``at`` and ``at + 1`` as one; None where that changes what it means.
+    """``tensor`` with the dimensions ``at`` and ``at + 1`` merged; None if that changes its meaning.
 
-    A tensor of a smaller rank broadcasts from the right: it keeps what it has behind the two dimensions.
+    A tensor of a smaller rank broadcasts from the right: it keeps its dimensions after these two.
     """
     if tensor.type == "NULL" or at < -1 or (at == -1 and tensor.shape[:1] in ((), (1,))):
         return tensor
@@ -93,7 +93,7 @@ def _merge(tensor: TensorConfig, at: int) -> TensorConfig | None:
 
 
 def _moved(param: ParamConfig, at: int, rank: int) -> ParamConfig | None:
-    """An axis where it is once ``at`` and the next dimension are one; None where it is one of them alone."""
+    """The axis after dimensions ``at`` and ``at + 1`` are merged; None if it refers to only one of them."""
     if param.name not in AXES:
         return param
     values = [param.value] if param.shape is None else list(param.value)
@@ -132,7 +132,7 @@ def _valued(param: ParamConfig, values: list[int]) -> ParamConfig:
 
 
 def _followed(module: Any, made: OpConfig, config: OpConfig) -> OpConfig | None:
-    """``made`` with the outputs that follow; None where they have another number of elements than ``config``'s."""
+    """``made`` with inferred outputs; None if their number of elements differs from ``config``'s."""
     try:
         found = module.infer(made)
     except (Undecidable, OverflowError, ValueError):

@@ -1,4 +1,4 @@
-"""Other data types for the tensors of a config: those of a type row, the fewest changes first."""
+"""Other data types for the tensors of a config: from type rows, the fewest changes first."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from math import log2
 
 from opdb.core.dtypes import BY_SHORT, DTYPES
 
-#: Kinds of types with what they are next to.
+#: The kinds of types, and pairs of neighboring kinds.
 _KINDS = {
     "f": "float",
     "bf": "float",
@@ -28,12 +28,12 @@ _NEXT = (
 )
 
 
-#: At which distance two types are different kinds of numbers.
+#: The distance from which two types are different kinds of numbers.
 ANOTHER_KIND = 10.0
 
 
 def far(a: str, b: str) -> float:
-    """How unlike two data types are: first the kind (1 for the next one), then the bits."""
+    """The distance of two data types: first by kind (1 step for a neighboring one), then by bits."""
     if a == b:
         return 0.0
     kinds = {_KINDS[t.rstrip("0123456789")] for t in (a, b)}
@@ -47,7 +47,7 @@ def retyped(
 ) -> Iterator[Sequence[tuple[tuple[str, ...], tuple[float, ...]]]]:
     """Data types for ``tensors`` (slot, type) by the number that change; each with (unlikeness, row).
 
-    The tensors of a variadic slot that change take one type.  Without rows (no backend is asked) one tensor
+    The tensors of a variadic slot that change take one type.  Without rows (no backend is given) one tensor
     takes any type.
     """
     if not rows:
@@ -83,12 +83,12 @@ def retyped(
             yield level
 
 
-#: For one slot: how many tensors change, how unlike the types are, the types.
+#: An option for one slot: the number of tensors that change, the distance of the types, the types.
 _Option = tuple[int, float, tuple[str, ...]]
 
 
 def _options(dtypes: Sequence[str], cell: frozenset[str]) -> list[_Option]:
-    """What the tensors of one slot may be in one row: as they are, or with one type for some or all of them."""
+    """The options for the tensors of one slot in one row: unchanged, or one new type for some or all of them."""
     found = {tuple(dtypes)} if all(d in cell for d in dtypes) else set()
     for new in cell:
         found.add((new,) * len(dtypes))

@@ -1,4 +1,4 @@
-"""Single changes of an op config, from the smallest on."""
+"""Single changes of an op config, smallest first."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from opdb.judge.nearest.values import Between, fitting
 from opdb.runtime.binding import Context, Signature, slot_names
 from opdb.runtime.checks import Undecidable, Violation
 
-#: What changes, among equal numbers of changes: what follows from the rest comes first, data types come late.  That
-#: the data itself becomes a constant comes last.
+#: The order of kinds of change among equal numbers of changes: what follows from the rest comes first, data types come
+#: late, and making the data itself a constant comes last.
 SHAPE, ENCODING, STATIC, PARAM, TYPE, UNLIKELY = range(6)
 
 
@@ -25,11 +25,11 @@ class Move:
     """A change: the config after it, and how far that is from the one before."""
 
     make: Callable[[], OpConfig]
-    entries: int  # tensors and parameters that are other
+    entries: int  # changed tensors and parameters
     kind: int
     distance: tuple[float, ...]
-    names: frozenset[str]  # of the slots and parameters that are other
-    #: A refused integer, the one of this move, and what makes the config of any other.
+    names: frozenset[str]  # of the changed slots and parameters
+    #: A refused integer, this move's integer, and a function that makes the config for any other.
     between: tuple[int, int, Callable[[int], OpConfig]] | None = None
 
     @cached_property
@@ -42,7 +42,7 @@ def moves(module: Any, context: Context, config: OpConfig, broken: Sequence[Viol
     rules = {v.rule.partition(".")[2] for v in broken}
     blamed = {v.path.rpartition(".")[2] for v in broken if v.path}
     if rules & {"INPUTS", "OUTPUTS"} or any(r.startswith("RANK_") for r in rules):
-        return  # the number of tensors, the rank of an input
+        return  # no single change cures the number of tensors or the rank of an input
     site = _Site(module, context, config)
     if rules & {"PARAMS", "UNKNOWN_PARAMS"}:
         yield from _sorted(site.params(blamed), blamed)

@@ -1,4 +1,4 @@
-"""Other values of a parameter: what the definition allows, then numbers from the nearest on."""
+"""Other values of a parameter that the definition allows, the nearest numbers first."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Value:
 
 
 def fitting(was: ParamConfig | None, slot: Param, shapes: Shapes, floats: Sequence[float]) -> Iterator[Value]:
-    """Values that the parameter may take instead; of a form that the definition allows."""
+    """Values that the parameter may take instead, in a form that the definition allows."""
     if was is not None and not slot.required:
         yield Value(None, (0,) if slot.dtype in FLOATS else OMITTED)
     if was is None or was.dtype != slot.dtype or not _shaped(was.shape, slot.dims):
@@ -76,7 +76,7 @@ def _integers(value: int, dtype: str, shapes: Shapes) -> list[int]:
 
 
 def _floats(value: float, others: Sequence[float]) -> list[float]:
-    """Floats that a rule may ask for instead: the other sign, 0, 1, tenths and tens, those of other parameters."""
+    """Floats that a rule may ask for instead: the other sign, 0, 1, powers of ten times the value, those of other parameters."""
     found = {-value, 0.0, 1.0, -1.0, 0.5, 1e-5, 255.0, *others}
     found |= {value * 10.0**n for n in range(-6, 7) if n}
     usable = {v for v in found if math.isfinite(v) and v != value}
@@ -84,7 +84,7 @@ def _floats(value: float, others: Sequence[float]) -> list[float]:
 
 
 def _formed(was: ParamConfig | None, slot: Param, shapes: Shapes) -> Iterator[ParamConfig]:
-    """The value in the data type and shape of the definition, or values for one that is not given."""
+    """The value in the data type and shape of the definition, or values for a missing one."""
     if was is not None:
         numbers = [was.value] if was.shape is None else list(was.value)
         cast = [v for n in numbers if (v := _cast(n, slot)) is not None]
@@ -100,7 +100,7 @@ def _formed(was: ParamConfig | None, slot: Param, shapes: Shapes) -> Iterator[Pa
 
 
 def _cast(value: Any, slot: Param) -> Any:
-    """``value`` in the data type of the definition; None where it is not a number."""
+    """``value`` in the data type of the definition; None if it is not a number."""
     if (
         slot.dtype == "str"
         or isinstance(value, str)
@@ -128,7 +128,7 @@ def _usual(slot: Param, shapes: Shapes) -> list[Any]:
 
 
 def _shapes(dims: tuple[int | None, ...], count: int | None, shapes: Shapes) -> list[tuple[int, ...] | None]:
-    """The shapes that ``count`` values may take; where the length is open, one of a rank, or 1."""
+    """The shapes that ``count`` values may take; an open length follows from the count, or is 1 or the rank of a tensor."""
     if not dims:
         return [None]
     if None not in dims:
@@ -145,7 +145,7 @@ def _made(slot: Param, flat: Sequence[Any], shape: tuple[int, ...] | None) -> Pa
 
 
 def _tensor(was: ParamConfig, shapes: Shapes, floats: Sequence[float]) -> Iterator[Value]:
-    """Other lists: one number (or all that are equal) changed, cut, filled up, sorted, brought into range."""
+    """Other lists: one number (or all equal ones) changed, cut, filled up, sorted, brought into range."""
     assert was.shape is not None
     integer = was.dtype not in FLOATS and was.dtype not in ("bool8", "str")
     yield from _with_other_numbers(was, shapes, floats, integer)
@@ -158,7 +158,7 @@ def _tensor(was: ParamConfig, shapes: Shapes, floats: Sequence[float]) -> Iterat
 def _with_other_numbers(
     was: ParamConfig, shapes: Shapes, floats: Sequence[float], integer: bool
 ) -> Iterator[Value]:
-    """One number changed, or all that are equal to it."""
+    """Changes one number, or all that are equal to it."""
     old = tuple(was.value)
     for equal in ({i for i, v in enumerate(old) if v is n or v == n} for n in dict.fromkeys(old)):
         v = old[min(equal)]
@@ -209,7 +209,7 @@ def _replacing(was: ParamConfig, places: set[int]) -> Callable[[Any], ParamConfi
 
 
 def _small(n: int, v: int, shapes: Shapes) -> bool:
-    """Whether a number is worth a try in a list: one of many."""
+    """True if a number is worth trying as one of many in a list."""
     return abs(n - v) <= 3 or 0 <= n <= 2 or n == v >> 1 or any(n in s or n == len(s) - 1 for s in shapes)
 
 
@@ -236,6 +236,6 @@ def _lists(old: tuple[int, ...], shapes: Shapes) -> Iterator[tuple[int, ...]]:
 
 
 def _apart(a: Sequence[Any], b: Sequence[Any]) -> tuple[float, ...]:
-    """How many numbers are other, and by how much."""
+    """The number of elements that differ, and the sum of their differences."""
     pairs = [(x, y) for x, y in zip(a, b, strict=False) if x != y]
     return float(abs(len(a) - len(b)) + len(pairs)), float(sum(abs(x - y) for x, y in pairs))

@@ -1,6 +1,6 @@
 """ONNX graphs as PyTorch modules.
 
-``graph`` makes the module, ``operators`` says what each of ONNX's operators is in PyTorch, ``node`` what such a
-function is told.  What a file says is computed once, in numpy by ONNX's reference; an operator that has no function
-here is taken as the function of others that ONNX defines it by.
+``graph`` builds the module, ``operators`` maps ONNX's operators to PyTorch functions, and ``node`` has what such a function
+receives.  Values known from the file are computed once, in numpy by ONNX's reference; an operator that has no function here is
+expanded to the function of other operators that ONNX defines it by.
 """

@@ -18,11 +18,11 @@ import numpy as np
 from opdb.core.errors import OpdbError
 from opdb.programs.onnx.steps import BITS, Array, Encoding
 
-#: Biases, which QNN gives steps of their own.
+#: Bits of biases, for which QNN has its own steps.
 WIDE = 32
-#: Those that are written.
+#: The versions that opdb writes.
 VERSIONS = ("1.0.0", "2.0.0")
-#: The lists of the files before version 2.
+#: The lists in files before version 2.
 GROUPS = ("activation_encodings", "param_encodings")
 IN_BLOCKS = (
     "QNN has none but integers times that of the channel; export LPBQ, or QDQ (to_onnx_qdq), which opdb reads"
@@ -30,7 +30,7 @@ IN_BLOCKS = (
 
 
 def read(path: str) -> dict[str, Encoding]:
-    """By the name of the tensor, without floats and biases.  Raises OpdbError that names the file and the tensor."""
+    """Encodings by tensor name, without floats and biases.  Raises OpdbError that names the file and the tensor."""
     try:
         entries = list(_entries(json.loads(Path(path).read_text())))
     except (ValueError, KeyError, TypeError) as error:
@@ -53,7 +53,7 @@ def read(path: str) -> dict[str, Encoding]:
 
 
 def written(encodings: Mapping[str, Encoding], constants: Mapping[str, int], version: str) -> str:
-    """The text of a file of a version of VERSIONS.  ``constants``: weights, with their dimensions; the others are activations."""
+    """The text of a file in one of VERSIONS.  ``constants``: weights with their number of dimensions; other tensors are activations."""
     if version == "1.0.0":
         groups: tuple[list[Any], list[Any]] = ([], [])
         for name, own in encodings.items():
@@ -75,7 +75,7 @@ def _as_version_1(own: Encoding) -> dict[str, Any]:
     kind = "LPBQ" if own.steps is not None else "PER_CHANNEL" if own.axis is not None else "PER_TENSOR"
     said: dict[str, Any] = {"enc_type": kind, "dtype": "INT", "bw": own.bits, "is_sym": own.symmetric}
     zeros = np.broadcast_to(own.zeros, own.scales.shape)
-    if own.steps is not None:  # in what they multiply out to, the integers of blocks count as 4 bits more
+    if own.steps is not None:  # bw and offset refer to the products of stored and block integers
         said |= {"bw": 2 * own.bits, "compressed_bw": own.bits, "block_size": own.block}
         said["per_block_int_scale"] = own.steps.ravel().tolist()
         zeros = np.full(own.scales.shape, 1 << 2 * own.bits - 1)
@@ -83,7 +83,7 @@ def _as_version_1(own: Encoding) -> dict[str, Any]:
 
 
 def _as_version_2(own: Encoding, rank: int) -> dict[str, Any]:
-    """``rank``: the dimensions of a weight, 0 for an activation."""
+    """``rank``: the number of dimensions of a weight, 0 for an activation."""
     signed = rank > 0 and own.symmetric
     said: dict[str, Any] = {"output_dtype": f"{'' if signed else 'u'}int{own.bits}"}
     if own.steps is not None and own.axis is not None:
@@ -102,14 +102,14 @@ def _as_version_2(own: Encoding, rank: int) -> dict[str, Any]:
 
 
 def _numbers(scales: Array) -> list[float]:
-    """The shortest decimals that are these float32."""
+    """The shortest decimals for these float32 values."""
     return [float(str(s)) for s in scales.astype(np.float32)]
 
 
 def _entries(held: Any) -> Iterator[tuple[str, Any]]:
     """Each tensor's name and encoding.
 
-    Up to 0.6.1 two mappings by name to a list, one for each channel; in 1.0 two lists of objects with names, in 2 one such list.
+    Files up to 0.6.1 have two mappings from name to a list, with an entry per channel; 1.0 has two lists of named objects, 2 has one.
     """
     if not isinstance(held, Mapping):
         raise TypeError("the file holds no object")
@@ -122,7 +122,7 @@ def _entries(held: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _encoding(entry: Any) -> Encoding | None:
-    """None for a tensor in floats, and for a bias."""
+    """The encoding of an entry; None for a float tensor and for a bias."""
     if not isinstance(entry, Mapping):
         first = entry[0]
         bits, is_float = int(first["bitwidth"]), first.get("dtype", "int") == "float"
@@ -150,7 +150,7 @@ def _offset(bits: int, scales: Any, offsets: Any) -> Encoding:
 
 
 def _lpbq(entry: Mapping[str, Any]) -> Encoding:
-    """Of version 1.0: the integers row by row, a row for each channel; ``bw`` and ``offset`` are of what they multiply out to."""
+    """Reads LPBQ of version 1.0: a row of block integers per channel; ``bw`` and ``offset`` are for their products with stored integers."""
     if np.any(_whole(entry["offset"]) != -(1 << int(entry["bw"]) - 1)):
         raise ValueError("its offset is not the middle of its bw, and QNN's blocks have their zero there")
     return _in_blocks(int(entry["compressed_bw"]), entry["scale"], entry["per_block_int_scale"], entry)
@@ -159,7 +159,7 @@ def _lpbq(entry: Mapping[str, Any]) -> Encoding:
 def _in_blocks(
     bits: int, scales: Any, steps: Any, entry: Mapping[str, Any], axis: int | None = None
 ) -> Encoding:
-    """``steps``: in the order of the channels, and of the blocks in each."""
+    """``steps``: block integers ordered by channel, then by block."""
     channels, whole = np.asarray(scales, np.float32).reshape(-1), _whole(steps)
     if not channels.size or whole.size % channels.size:
         raise ValueError(f"it has {whole.size} integers of blocks for {channels.size} channels")
@@ -189,7 +189,7 @@ def _version_2(entry: Mapping[str, Any]) -> Encoding | None:
 
 
 def _version_2_blocks(bits: int, entry: Mapping[str, Any]) -> Encoding:
-    """The integers and scales as version 2.0 has them, each a field of the entry, or 2.1, in ``y_scale``."""
+    """Reads block integers and scales of version 2.0, each a field of the entry, or of 2.1, in ``y_scale``."""
     held = entry.get("y_scale")
     spread = held if isinstance(held, Mapping) else None
     steps = np.asarray(spread["x"] if spread else entry["per_block_int_scale"])

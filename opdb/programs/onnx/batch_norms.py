@@ -1,6 +1,6 @@
-"""Batch norms behind convolutions with quantized weights, read as a part of them: what lies between has no encoding.
+"""Joins batch norms with the preceding convolutions with quantized weights: the tensor between them has no encoding.
 
-What the norm does to a channel goes into the channel's scale, so the stored integers stay, or change their sign.
+The norm's factor for a channel goes into the channel's scale, so the stored integers stay the same or change their sign.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from onnx import helper
 from opdb.programs.onnx.node import Array
 from opdb.programs.onnx.subgraphs import reads
 
-#: What is put behind the names of the tensors of a weight whose norm is a part of it.
+#: Suffix of the tensor names of a weight with a norm folded in.
 NORMED = "/normed"
 #: ONNX's default.
 EPSILON = 1e-5
 
 
 def join(made: list[onnx.NodeProto | None], outputs: Sequence[str], values: dict[str, Any]) -> None:
-    """Puts a Conv in the place of each such BatchNormalization; ``values`` gets its scales, integers, and bias."""
+    """Replaces each such BatchNormalization by a Conv; adds the Conv's scales, integers and bias to ``values``."""
     nodes = [n for n in made if n is not None]
     if not any(n.op_type == "BatchNormalization" for n in nodes):
         return
@@ -54,7 +54,7 @@ def join(made: list[onnx.NodeProto | None], outputs: Sequence[str], values: dict
 def _normed(
     conv: onnx.NodeProto, norm: onnx.NodeProto, weight: onnx.NodeProto, values: dict[str, Any]
 ) -> str | None:
-    """The name of the bias, after the values of all three are there; None where something is computed, or not of channels."""
+    """Adds the folded integers, scales and bias to ``values``; returns the bias's name, None if a value is computed or not per channel."""
     known: list[Array | None] = [values.get(n) for n in (*weight.input[:2], *norm.input[1:5])]
     held = [np.asarray(v) for v in known if isinstance(v, np.ndarray)]
     zero = values.get(weight.input[2]) if len(weight.input) > 2 else np.zeros(1)
@@ -85,7 +85,7 @@ def _normed(
 
 
 def _reading(node: onnx.NodeProto, inputs: Sequence[str], outputs: Sequence[str]) -> onnx.NodeProto:
-    """``node`` with other inputs in the places of its first ones."""
+    """A copy of ``node`` with ``inputs`` instead of its first ones, and with ``outputs``."""
     made = onnx.NodeProto()
     made.CopyFrom(node)
     del made.input[:], made.output[:]

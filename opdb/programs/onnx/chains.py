@@ -1,6 +1,6 @@
-"""Chains of nodes that ONNX Runtime's dynamic quantizer writes, read as one: a product of integers, Cast, Mul by the scales.
+"""Reads chains that ONNX Runtime's dynamic quantizer writes (integer product, Cast, Mul by the scales) as one node.
 
-The product alone has sums that no float of 16 bits holds; behind the scales it is one of floats with a weight of integers.
+The integer product alone has sums that no 16-bit float holds; with the scales it is a float product with an integer weight.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from onnx import TensorProto, helper
 from opdb.programs.onnx import batch_norms, functions
 from opdb.programs.onnx.subgraphs import reads
 
-#: The domain of what stands for a chain.
+#: The domain of nodes that replace a chain.
 DOMAIN = "opdb.chains"
-#: Behind the name of what DynamicQuantizeLinear makes: the numbers that it stands for.
+#: Suffix for the real values of a DynamicQuantizeLinear's result.
 REAL = "/real"
-#: An attribute of our own: the weight is to be transposed, with its scales.
+#: opdb's own attribute: the weight must be transposed, with its scales.
 TURNED = "opdb_turned"
 PRODUCTS = ("MatMulInteger", "ConvInteger")
 
@@ -28,10 +28,10 @@ PRODUCTS = ("MatMulInteger", "ConvInteger")
 def joined(
     nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], values: dict[str, Any]
 ) -> list[onnx.NodeProto | None]:
-    """``nodes`` at their places; the last one of a chain stands for all of it, the others are None.
+    """``nodes`` at their places, with each chain replaced by one node at the place of its last; the chain's other nodes become None.
 
-    ``outputs``: the names of the graph's results.  ``values``: what is known before it, and
-    gets what is known of nodes that stand for several.
+    ``outputs``: the names of the graph's results.  ``values``: the values known before it; known values of the new nodes are
+    added.
     """
     nodes = turned(nodes, outputs, values)
     made: list[onnx.NodeProto | None] = list(nodes)
@@ -51,9 +51,9 @@ def joined(
 
 
 def _needed(node: onnx.NodeProto | None, sources: set[str], read: set[str]) -> onnx.NodeProto | None:
-    """``node`` with what the chains read of it; None for one whose results only the nodes of chains have read.
+    """``node`` with the outputs that chains read; None for a Mul that only nodes of chains have read.
 
-    ``sources``: what the DynamicQuantizeLinear of chains make.
+    ``sources``: the quantized results of the chains' DynamicQuantizeLinear nodes.
     """
     if node is None or (node.op_type == "Mul" and not read.intersection(node.output)):
         return None
@@ -71,7 +71,7 @@ def _needed(node: onnx.NodeProto | None, sources: set[str], read: set[str]) -> o
 def _chains(
     nodes: Sequence[onnx.NodeProto], outputs: Sequence[str]
 ) -> Iterator[tuple[list[int], onnx.NodeProto]]:
-    """The places of each chain, and what stands for it."""
+    """The places of each chain, and the node that replaces it."""
     maker = {o: i for i, n in enumerate(nodes) for o in n.output}
     readers = Counter([*outputs, *(n for node in nodes for n in reads(node))])
 
@@ -112,9 +112,9 @@ def _chains(
 def turned(
     nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], values: Mapping[str, Any]
 ) -> list[onnx.NodeProto]:
-    """``nodes``, with quantized weights that MatMul alone reads as torch.nn.Linear has them, [out, in].
+    """``nodes`` with torch.nn.Linear's layout, [out, in], for quantized weights that only MatMul reads.
 
-    These DequantizeLinear have an attribute TURNED, and MatMul has Gemm's transB.  HTP takes more encodings of such weights.
+    Their DequantizeLinear gets the attribute TURNED, and the MatMul gets Gemm's transB.  HTP takes more encodings of these weights.
     """
     readers: dict[str, list[tuple[int, int]]] = {}
     for place, node in enumerate(nodes):
@@ -137,7 +137,7 @@ def turned(
 def _join_biases(
     made: list[onnx.NodeProto | None], outputs: Sequence[str], values: Mapping[str, Any]
 ) -> None:
-    """Products with turned weights, and the Add of a bias that alone reads them, as one: what lies between has no encoding."""
+    """Joins a product with a transposed weight and the Add of a bias that alone reads it: the tensor between has no encoding."""
     readers = Counter([*outputs, *(n for node in made if node is not None for n in reads(node))])
     makers = {n.output[0]: i for i, n in enumerate(made) if n is not None and _is(n, "MatMul")}
     for place, node in enumerate(made):
@@ -163,7 +163,7 @@ def _join_biases(
 
 
 def _matrices(nodes: Sequence[onnx.NodeProto], values: Mapping[str, Any]) -> set[str]:
-    """The names of matrices that the file says, or that are quantized from such (AIMET's weights)."""
+    """The names of matrices whose values are known, or that are quantized from these (AIMET's weights)."""
     found = {n for n, v in values.items() if isinstance(v, np.ndarray) and v.ndim == 2}
     return found | {n.output[0] for n in nodes if n.op_type == "QuantizeLinear" and n.input[0] in found}
 

@@ -23,11 +23,11 @@ from opdb.programs.onnx.order import ordered
 from opdb.programs.onnx.steps import Array, Encoding
 from opdb.programs.onnx.subgraphs import reads
 
-#: Of how many unknown names the nearest one is said.
+#: The number of unknown names that the warning lists, each with the nearest known one.
 SAID = 3
-#: What ONNX Runtime's quantizer puts behind the names of the float model.
+#: Suffixes that ONNX Runtime's quantizer adds to the names of the float model.
 SUFFIXES = ("_quantized", "_QuantizeLinear_Input")
-#: Operators whose results are elements of what they read.
+#: Operators that only move elements of their input.
 MOVING = (
     "Expand",
     "Flatten",
@@ -41,19 +41,19 @@ MOVING = (
     "Transpose",
     "Unsqueeze",
 )
-#: Operators whose weights have a sign; other constants have the type of the activations that they are computed with.
+#: Operators with signed weights; other constants have the type of the activations that they are combined with.
 WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU", "RNN")
-#: Bits -> ONNX's types without and with a sign.
+#: Bits -> ONNX's unsigned and signed types.
 KINDS = {4: (TensorProto.UINT4, TensorProto.INT4), 8: (TensorProto.UINT8, TensorProto.INT8),
          16: (TensorProto.UINT16, TensorProto.INT16)}  # fmt: skip
-#: The largest integer that a block's scale is of its channel's (QNN, AIMET).
+#: The largest integer factor from a channel's scale to a block's (QNN, AIMET).
 LARGEST_STEP = 16
-#: The first opset with 4 and 16 bits.
+#: The first opset with types of 4 and 16 bits.
 OPSET = 21
 
 
 def read_encodings(path: str) -> Mapping[str, Encoding]:
-    """By the name of the tensor.  Raises OpdbError for a file of neither kind and for an encoding that QNN has no type for."""
+    """Encodings by tensor name.  Raises OpdbError for a file of neither kind and for an encoding that QNN has no type for."""
     if not Path(path).is_file():
         raise OpdbError(f"{path}: no such file")
     found = _of_qdq(path) if path.endswith(".onnx") else aimet.read(path)
@@ -98,7 +98,7 @@ def _of_qdq(path: str) -> dict[str, Encoding]:
 
 
 def _of_blocks(bits: int, scales: Array, zeros: Array, said: Mapping[str, int]) -> Encoding:
-    """``said``: the attributes axis, along which the blocks are, and block_size."""
+    """``said``: the node's attributes: ``axis``, along which the blocks lie, and ``block_size``."""
     channels = 0 if said.get("axis", 1) % scales.ndim else 1
     rows = np.moveaxis(scales.astype(np.float64), channels, 0).reshape(scales.shape[channels], -1)
     largest = (rows.max(1) / LARGEST_STEP).astype(np.float32)
@@ -113,7 +113,7 @@ def warn_of_unknown(model: onnx.ModelProto, encodings: Mapping[str, Encoding], p
         names = ", ".join(_with_nearest(name, known) for name in unknown[:SAID])
         more = f", and {len(unknown) - SAID} more" if len(unknown) > SAID else ""
         said = f"{len(unknown)} of its {len(encodings)} names are not the model's and have no effect: {names}{more}"
-        warnings.warn_explicit(said, UserWarning, path, 0)  # without a line of the file
+        warnings.warn_explicit(said, UserWarning, path, 0)  # 0: there is no line number
 
 
 def _names(graph: onnx.GraphProto) -> set[str]:
@@ -131,10 +131,10 @@ def with_encodings(
 ) -> onnx.ModelProto:
     """The model with a QuantizeLinear and a DequantizeLinear at each tensor that has an encoding.
 
-    They stand behind its own nodes, which keep their places, and are called as the tensor with "/quantized" or "/dequantized".
-    ``stored``: with the integers of weights; without them, the weights need not be loaded.
+    They come after the model's own nodes, which keep their places, and have the tensor's name with "/quantized" or "/dequantized".
+    ``stored``: include the integers of weights; without them, the weights need not be loaded.
 
-    Raises OpdbError where none of the names is the model's.
+    Raises OpdbError if none of the names is the model's.
     """
     made = onnx.ModelProto()
     made.CopyFrom(model)
@@ -155,13 +155,13 @@ def with_encodings(
 def to_qdq(model: onnx.ModelProto, encodings: Mapping[str, Encoding], path: str) -> onnx.ModelProto:
     """The model with the encodings as a QDQ file that ONNX Runtime loads: nodes in order, opset 21 or com.microsoft's operators.
 
-    Raises OpdbError where none of the names is the model's.
+    Raises OpdbError if none of the names is the model's.
     """
     opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), OPSET)
     if opset < OPSET:
         with suppress(
             Exception
-        ):  # a converter without a step for an operator; the types are then com.microsoft's
+        ):  # the converter lacks an operator; com.microsoft's operators then have the types
             model = onnx.version_converter.convert_version(model, OPSET)
     made = with_encodings(model, encodings, path)
     known = {i.name for i in made.graph.input} | {w.name for w in made.graph.initializer}
@@ -177,7 +177,7 @@ def to_qdq(model: onnx.ModelProto, encodings: Mapping[str, Encoding], path: str)
 
 
 def weights_of(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
-    """Constants by name: the initializers, and what Constant nodes hold."""
+    """Constants by name: the initializers and the values of Constant nodes."""
     held = {
         n.output[0]: a.t
         for n in graph.node
@@ -188,7 +188,7 @@ def weights_of(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
     return held | {w.name: w for w in graph.initializer}
 
 
-#: Where ONNX's own opset is too old for the types: ONNX Runtime has both operators, too.
+#: The domain to use if ONNX's own opset is too old for the types: ONNX Runtime has both operators there too.
 QDQ_DOMAIN = "com.microsoft"
 
 
@@ -222,7 +222,7 @@ class _Writer:
         return list(self.model.graph.node)
 
     def quantize(self, name: str, encoding: Encoding) -> bool:
-        """Whether the model has such a tensor of floats."""
+        """Adds a tensor's encoding; returns False if the model has no such float tensor, or if it is an activation with blocks."""
         if name in self.weights:
             return self._weight(name, self.weights[name], encoding)
         maker, (inputs, outputs) = self.makers.get(name), self.ends
@@ -250,7 +250,7 @@ class _Writer:
         self._add("DequantizeLinear", [f"{name}/quantized", *ends], result, f"{name}/dequantized", **axis)
 
     def _reads_16_bits(self, maker: onnx.NodeProto | None) -> bool:
-        """Whether a node computes on 16 bits; QNN's ops then write 16, and a Convert makes 8 of them."""
+        """True if a node computes in 16 bits; QNN's ops then write 16 bits, and a Convert turns them into 8."""
         if maker is None or maker.op_type in MOVING:
             return False
         read = [name.removesuffix("/dequantized") for name in maker.input if name]
@@ -275,7 +275,7 @@ class _Writer:
             stored = _stored(numpy_helper.to_array(weight), own, scales, axis)
             stored = np.clip(stored, low, low + (1 << bits) - 1)
         along = {"axis": 1 - axis, "block_size": encoding.block} if in_blocks else {"axis": axis}
-        if in_blocks and bits == 4 and math.prod(shape[2:]) > 1:  # QNN has blocks of filters of 1 by 1 alone
+        if in_blocks and bits == 4 and math.prod(shape[2:]) > 1:  # QNN has blocks only for 1 x 1 filters
             steps = _spread(np.asarray(own.steps), axis, shape).repeat(encoding.block, 1 - axis)
             stored = None if stored is None else stored * steps
             bits, scales, along = 8, encoding.scales, {"axis": axis}
@@ -293,7 +293,7 @@ class _Writer:
         return next((n.op_type for n in self.readers.get(name, ())), "")
 
     def _axis(self, name: str, shape: Sequence[int], many: int, said: int | None) -> int:
-        """The dimension of the channels: the one that the file says, or that of the results of the operator that reads the weight."""
+        """The channel dimension: the file's, or the dimension of the results of the operator that reads the weight."""
         if said is not None and -len(shape) <= said < len(shape) and shape[said] == many:
             return said % len(shape)
         reader = next(iter(self.readers.get(name, ())), None)
@@ -335,7 +335,7 @@ class _Writer:
 
 
 def _scales(name: str, encoding: Encoding, axis: int, shape: Sequence[int]) -> Array:
-    """As DequantizeLinear has them: of all, of a dimension, or in the weight's dimensions, where blocks lie along one of two."""
+    """Scales as DequantizeLinear takes them: one, one per channel, or, with blocks along one of two dimensions, in the weight's rank."""
     if encoding.steps is None:
         return encoding.scales
     along = 1 - axis
@@ -350,13 +350,13 @@ def _scales(name: str, encoding: Encoding, axis: int, shape: Sequence[int]) -> A
 
 
 def _spread(rows: Array, axis: int, shape: Sequence[int]) -> Array:
-    """``rows``, [channels, blocks], in the dimensions of a weight of ``shape`` whose channels are along ``axis``."""
+    """Spreads ``rows`` [channels, blocks] over the dimensions of a weight of ``shape`` with channels along ``axis``."""
     wide = rows.reshape(*rows.shape, *[1] * (len(shape) - 2))
     return np.moveaxis(np.broadcast_to(wide, (*rows.shape, *shape[2:])), 0, axis)
 
 
 def _stored(values: Array, encoding: Encoding, scales: Array, axis: int) -> Array:
-    """The integers of a weight, beyond their type where the values are beyond what is encoded."""
+    """The unclipped integers of a weight; they exceed their type if values exceed the encoded range."""
     if encoding.steps is not None:
         return np.asarray(np.rint(values / scales.astype(np.float64).repeat(encoding.block, 1 - axis)))
     many = encoding.scales.size > 1

@@ -1,7 +1,7 @@
 """ONNX and TensorFlow Lite files as PyTorch modules.
 
-A .tflite file becomes an ONNX model first (opdb.programs.tflite), of which a node says what operator of the file it is of.
-The module's child n0, n1, ... is the node at that place in the file, which PyTorch's module paths keep.
+A .tflite file is first converted to an ONNX model (opdb.programs.tflite), whose nodes name the operators of the file that they
+come from.  The module's child n0, n1, ... is the node at that place in the file, which PyTorch's module paths keep.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from opdb.programs.onnx.metadata import OPERATOR, RESULT
 def read_onnx(
     path: str, *, dynamo: bool = False, dims: Mapping[str, int] | None = None, encodings: str | None = None
 ) -> tuple[Any, tuple[Any, ...]]:
-    """The module of an ONNX or TensorFlow Lite file and inputs of its shapes: floats random, integers 0.
+    """The module of an ONNX or TensorFlow Lite file and inputs of its shapes: random for floats, 0 for integers.
 
-    A node that has no form in PyTorch is a call of opdb_onnx.node (opdb.programs.onnx.host_node), with the reason.
+    A node that PyTorch cannot express becomes a call of opdb_onnx.node (opdb.programs.onnx.host_node), with the reason.
 
-    ``dynamo``: the modules hold calls of operators alone, which TorchDynamo can trace; the other export of PyTorch
-    would not see their names then.  ``dims``: sizes of dimensions that the file leaves open: see opdb.programs.onnx.inputs.
-    ``encodings``: a file with those of the model (opdb.programs.onnx.encodings).
+    ``dynamo``: the modules contain only calls of operators, which TorchDynamo can trace; PyTorch's other export would not see the
+    modules' names then.  ``dims``: sizes of dimensions that the file leaves open: see opdb.programs.onnx.inputs.
+    ``encodings``: a file with the model's encodings (opdb.programs.onnx.encodings).
 
-    Raises MissingExtra, and OpdbError for a file that cannot be read, an input that is no tensor of numbers or has no
-    static shape, and a node that reads what nothing makes.
+    Raises MissingExtra, and OpdbError for a file that cannot be read, an input that is not a tensor of numbers or has no
+    static shape, and a node that reads a name that nothing makes.
     """
     model = open_model(path, weights=True)
     from opdb.programs.onnx.graph import to_module
@@ -52,14 +52,14 @@ def read_onnx(
 
 
 def _of_operators(path: str, module: Any, inputs: tuple[Any, ...]) -> Any:
-    """The modules as PyTorch's export writes them down, torch.fx.GraphModules all."""
+    """The module exported and unflattened again: it and all its children are torch.fx.GraphModules."""
     import torch
 
     from opdb.programs.torch.export import export
 
     program = export(module, inputs, path)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # of PyTorch about itself
+        warnings.simplefilter("ignore", FutureWarning)  # PyTorch warns about its own code
         made = _as_graphs(torch.export.unflatten(program))
     (output,) = [n for n in made.graph.nodes if n.op == "output"]
     if len(output.args[0]) == 1:
@@ -69,7 +69,7 @@ def _of_operators(path: str, module: Any, inputs: tuple[Any, ...]) -> Any:
 
 
 def _as_graphs(module: Any) -> Any:
-    """A torch.fx.GraphModule of an unflattened module, whose children are such too."""
+    """An unflattened module and its children as torch.fx.GraphModules."""
     import torch
 
     for name, child in list(module.named_children()):
@@ -79,7 +79,7 @@ def _as_graphs(module: Any) -> Any:
 
 
 def ends(path: str) -> tuple[tuple[str, ...], tuple[str, ...], frozenset[str]]:
-    """The names of a file's inputs and outputs, in the order of ``read_onnx``, and those of them that are of int64."""
+    """The names of a file's inputs and outputs, in the order of ``read_onnx``, and the names of the int64 ones."""
     import onnx
 
     model = open_model(path, weights=False)
@@ -89,7 +89,7 @@ def ends(path: str) -> tuple[tuple[str, ...], tuple[str, ...], frozenset[str]]:
 
 
 def unread(path: str, program: Any) -> str | None:
-    """The first node of a file's program that is no PyTorch: its number, operator, and the reason."""
+    """The first node of a file's program that PyTorch cannot express: its number, operator, and the reason; None if there is none."""
     from opdb.programs.onnx.host_node import alone
 
     for node in program.graph.nodes:
@@ -103,7 +103,7 @@ def unread(path: str, program: Any) -> str | None:
 
 
 def place_of(node: Any, place: int) -> tuple[str, str, str]:
-    """The number, operator and name that the file has for a node, which of ONNX are its own."""
+    """The number, operator and name that a node has in its file; a node of an ONNX file has its own."""
     said = {p.key: p.value for p in node.metadata_props} if hasattr(node, "metadata_props") else {}
     if OPERATOR not in said:
         return str(place), node.op_type, node.name
@@ -122,7 +122,7 @@ def open_model(path: str, *, weights: bool) -> Any:
         return _from_tflite(path)
     try:
         return onnx.load(path, load_external_data=weights)
-    except Exception as error:  # protobuf's own errors, and those of files with weights
+    except Exception as error:  # protobuf's own errors, and errors of external weight files
         lines = str(error).strip().splitlines() or [""]
         raise OpdbError(
             f"{path}: cannot be read as an ONNX model: {type(error).__name__}: {lines[0]}"

@@ -1,7 +1,7 @@
-"""Functions that a file writes as chains of nodes between quantized tensors, read as one node.
+"""Reads a chain of nodes between quantized tensors as one node, if it spells out a known function.
 
-A quantizer gives the tensors inside of GELU no encodings: QNN has the function, and computes it in integers.  In floats the passes
-of opdb.lower.passes join such chains.
+A quantizer gives the tensors inside GELU no encodings, but QNN has the function and computes it in integers.  The passes of
+opdb.lower.passes join float chains.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from opdb.programs.onnx.node import Array
 from opdb.programs.onnx.subgraphs import reads
 
 _erf = np.vectorize(math.erf, otypes=[float])
-#: What chains are made of.
+#: The operators that chains consist of.
 STEPS: Mapping[str, Callable[..., Any]] = {
     "Add": np.add, "Div": np.divide, "Erf": _erf, "Mul": np.multiply, "Pow": np.power, "Sub": np.subtract, "Tanh": np.tanh,
 }  # fmt: skip
-#: Where a chain is compared with a function, and how near it has to be: constants of a file have few digits.
+#: The points at which a chain is compared with a function, and the tolerance: constants in a file have few digits.
 POINTS, NEAR = np.linspace(-6.0, 6.0, 49), 2e-5
-#: Names of operators of com.microsoft, and what they compute.
+#: Operators of com.microsoft by name, with their values at POINTS.
 FUNCTIONS: Mapping[str, Array] = {
     "Gelu": POINTS * 0.5 * (1 + _erf(POINTS / math.sqrt(2))),
     "FastGelu": POINTS * 0.5 * (1 + np.tanh(math.sqrt(2 / math.pi) * (POINTS + 0.044715 * POINTS**3))),
@@ -33,7 +33,7 @@ MOST = 12
 
 
 def join(made: list[onnx.NodeProto | None], outputs: Sequence[str], values: Mapping[str, Any]) -> None:
-    """Puts one node in the place of the last of each chain from a DequantizeLinear to a QuantizeLinear; the others become None."""
+    """Replaces each chain from a DequantizeLinear to a QuantizeLinear by one node, at the place of its last; the others become None."""
     nodes = [n for n in made if n is not None]
     if not any(_is(n, "Erf", "Tanh") for n in nodes) or not any(_is(n, "QuantizeLinear") for n in nodes):
         return
@@ -74,7 +74,7 @@ class _Chains:
         return self.nodes[self.makers[name]] if name in self.makers else None
 
     def quantized(self, name: str) -> bool:
-        """Whether QuantizeLinear nodes alone read the tensor."""
+        """True if only QuantizeLinear nodes read the tensor, and at least one does."""
         readers = [None if r < 0 else self.nodes[r] for r in self.readers.get(name, ())]
         return bool(readers) and all(r is not None and _is(r, "QuantizeLinear") for r in readers)
 
@@ -83,7 +83,7 @@ class _Chains:
         return float(held.reshape(-1)[0]) if isinstance(held, np.ndarray) and held.size == 1 else None
 
     def behind(self, last: int) -> tuple[str, list[int]] | None:
-        """The one dequantized tensor that a known function ends in ``last`` of, and the places of its nodes."""
+        """The only dequantized input of the known function that ends at ``last``, and the places of its nodes; None if there is none."""
         places, sources, left = [last], set(), [last]
         while left:
             for name in self._operands(left.pop()):
@@ -114,7 +114,7 @@ class _Chains:
         return [] if node is None else list(node.output)
 
     def function(self, source: str, places: Sequence[int]) -> str:
-        """Which function the nodes at ``places``, the last one first, make of ``source``; "" for none that is known."""
+        """The name of the function of ``source`` that the nodes at ``places`` (last one first) compute; "" if it is not known."""
         known: dict[str, Any] = {source: POINTS}
 
         def value(name: str) -> Any:

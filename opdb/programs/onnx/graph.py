@@ -32,7 +32,7 @@ RANDOM = {
 }
 #: The newest opset that is supported; a newer form of an operator may have attributes that the functions here do not know.
 NEWEST = 28
-#: The oldest one: before it Add and its like had attributes that say how to broadcast.
+#: The oldest one: before it, Add and similar operators had attributes for broadcasting.
 OLDEST = 7
 #: Names of ONNX's own domain.
 OWN = ("", "ai.onnx")
@@ -41,10 +41,10 @@ OWN = ("", "ai.onnx")
 def to_module(
     model: onnx.ModelProto, inputs: Mapping[str, torch.Tensor], unread: Unread | None = None
 ) -> Graph:
-    """The module of a model on inputs of the shapes of ``inputs``.
+    """The module of a model for inputs with the shapes of ``inputs``.
 
-    It is run once on them: what depends on shapes alone becomes constants.  ``unread``: takes the nodes that PyTorch cannot
-    express.  Without it they raise OpdbError that names the node by its number (from 1), operator and name, with the reason.
+    It is run once on them, and values that depend only on shapes become constants.  ``unread`` takes the nodes that PyTorch cannot
+    express; without it, such a node raises OpdbError with its number (from 1), operator and name, and the reason.
     """
     opsets = {o.domain: o.version for o in model.opset_import}
     functions = {(f.domain, f.name): f for f in model.functions}
@@ -63,7 +63,7 @@ def to_module(
 
 @dataclass(frozen=True)
 class _Reader:
-    """``opsets``: domain -> version in effect; ``functions``: those that the model defines."""
+    """``opsets``: domain -> version in effect; ``functions``: the functions that the model defines."""
 
     opsets: Mapping[str, int]
     functions: Mapping[tuple[str, str], onnx.FunctionProto]
@@ -81,7 +81,7 @@ class _Reader:
         outputs: Sequence[str],
         unread: Unread | None = None,
     ) -> Graph:
-        """``values`` are those of ``inputs``, and what is known; it gets those of all nodes."""
+        """The module of ``nodes``.  ``values`` has the ``inputs`` and all known values; the values of the nodes are added to it."""
         made = Graph(inputs, outputs)
         joined = chains.joined(nodes, outputs, values)
         read = {n for proto in joined if proto is not None for n in reads(proto)} | set(outputs)
@@ -100,7 +100,7 @@ class _Reader:
                 if unread is None:
                     raise OpdbError(f"{where}: {error}") from error
                 self._leave(made, f"n{place}", proto, values, str(error), unread)
-            except Exception as error:  # whatever PyTorch or numpy raise where they compute it
+            except Exception as error:  # whatever PyTorch or numpy raise
                 lines = str(error).strip().splitlines() or [type(error).__name__]
                 if unread is None:
                     raise OpdbError(f"{where}, cannot be computed: {lines[0]}") from error
@@ -198,7 +198,7 @@ class _Reader:
         return Operation(node, operator, given, self.weights)
 
     def _expanded(self, proto: onnx.NodeProto, given: Sequence[Any]) -> Graph:
-        """The function of other operators that the model or ONNX defines the operator by."""
+        """A node expanded to the function of other operators that the model or ONNX defines it by."""
         body = self._body(proto, given)
         attributes = {a.name: a for a in body.attribute_proto} | {a.name: a for a in proto.attribute}
         if (proto.domain, proto.op_type) not in self.functions:
@@ -251,7 +251,7 @@ class _Reader:
             raise Unreadable(f"{where} has no such operator that is known here") from None
 
     def _evaluated(self, proto: onnx.NodeProto, values: Mapping[str, Any]) -> list[Any]:
-        """The results of a node of known inputs, by ONNX's reference, or by PyTorch where that fails."""
+        """The results of a node with known inputs, from ONNX's reference, or from PyTorch if that fails."""
         given = {n: values[n] for n in reads(proto)}
         graph = helper.make_graph(
             [proto],
@@ -275,9 +275,9 @@ class _Reader:
 
 
 def _encoded(proto: onnx.NodeProto, values: Mapping[str, Any], scales: set[str]) -> bool:
-    """Whether a node says what the stored integers of a weight stand for: they stay integers.
+    """True if a node gives the encoding of a weight's stored integers; the weight then stays integers.
 
-    ``scales``: names that are scales of other weights, which are numbers.
+    ``scales``: names of the scales of other weights, which become numbers.
     """
     if proto.op_type == "MatMulNBits":
         return True
@@ -302,7 +302,7 @@ def _attributes(proto: onnx.NodeProto) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
-        with suppress(UnicodeDecodeError):  # of an EPContext it is a file
+        with suppress(UnicodeDecodeError):  # in an EPContext it is a file
             return value.decode()
     if isinstance(value, onnx.TensorProto):
         return numpy_helper.to_array(value)
@@ -312,7 +312,7 @@ def _plain(value: Any) -> Any:
 
 
 def _resolved(proto: onnx.NodeProto, attributes: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
-    """The node of a function with the attributes that it takes from the caller."""
+    """A function's node with the attributes that it takes from the caller."""
     made = onnx.NodeProto()
     made.CopyFrom(proto)
     del made.attribute[:]
@@ -327,7 +327,7 @@ def _resolved(proto: onnx.NodeProto, attributes: Mapping[str, onnx.AttributeProt
 
 
 def _without(nodes: Sequence[onnx.NodeProto], values: dict[str, Any]) -> None:
-    """Inputs that the caller leaves out are left out inside too."""
+    """Removes inputs that the caller omits from the nodes inside."""
     for name in [n for n, v in values.items() if v is None]:
         del values[name]
         for proto in nodes:

@@ -1,7 +1,7 @@
 """``torch.ops.opdb_onnx.node``: a node of an ONNX file that opdb does not express in PyTorch, as one operator.
 
 It keeps the node's place in the program, so that the nodes around it are judged, and it carries all that a run on the
-CPU needs: the node as a model of its own, which ONNX Runtime computes, or ONNX's reference where that is not installed.
+CPU needs: the node as a separate model, which ONNX Runtime computes, or ONNX's reference if that is not installed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from opdb.core.errors import OpdbError
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
 
-#: inputs: the tensors that the model takes, in its order; reason: why the node is no PyTorch; made: data type and shape of
+#: inputs: the tensors that the model takes, in its order; reason: why PyTorch cannot express it; made: data type and shape of
 #: each result, as JSON.
 _SCHEMA = "node(Tensor[] inputs, str model, str reason, str made) -> Tensor[]"
 
@@ -29,7 +29,7 @@ def call(
     reason: str,
     made: Sequence[tuple[torch.dtype, Sequence[int]]],
 ) -> list[torch.Tensor]:
-    """The call of the operator.  ``model`` takes ``inputs`` and makes one result for each of ``made``: data type, shape."""
+    """Calls the operator.  ``model`` takes ``inputs``; ``made`` has the data type and shape of each result."""
     written = json.dumps([[str(kind).removeprefix("torch."), list(shape)] for kind, shape in made])
     found: list[torch.Tensor] = torch.ops.opdb_onnx.node(
         list(inputs), base64.b64encode(model.SerializeToString()).decode(), reason, written
@@ -43,7 +43,7 @@ def alone(model: str) -> NodeProto:
 
 
 def shapes_of(model: str) -> dict[str, tuple[int, ...]]:
-    """The shapes of what the node of a call reads, by name; those that its argument ``model`` says."""
+    """The shapes of the tensors that a call's node reads, by name, as given in its argument ``model``."""
     graph = _read(model).graph
     given = {v.name: tuple(d.dim_value for d in v.type.tensor_type.shape.dim) for v in graph.input}
     return given | {t.name: tuple(t.dims) for t in graph.initializer}
@@ -60,7 +60,7 @@ def _shapes(made: str) -> list[tuple[torch.dtype, list[int]]]:
 
 
 def zeros(inputs: Sequence[torch.Tensor], model: str, reason: str, made: str) -> list[torch.Tensor]:
-    """Results of the node's shapes without its numbers, for a run that looks at shapes alone."""
+    """Zeros in the shapes of the node's results, for a run that only looks at shapes."""
     return [torch.zeros(shape, dtype=kind) for kind, shape in _shapes(made)]
 
 
@@ -69,7 +69,7 @@ def _fake(inputs: Sequence[torch.Tensor], model: str, reason: str, made: str) ->
 
 
 def _run(inputs: Sequence[torch.Tensor], model: str, reason: str, made: str) -> list[torch.Tensor]:
-    """Raises OpdbError where nothing here computes the node, and where its results have other shapes than the file says."""
+    """Raises OpdbError if nothing here can compute the node, or if a result has another shape or type than the program."""
     proto = _read(model)
     node, given = proto.graph.node[0], [i.detach().cpu().numpy() for i in inputs]
     fed = {value.name: array for value, array in zip(proto.graph.input, given, strict=True)}
@@ -105,7 +105,7 @@ def _computed(model: ModelProto, fed: dict[str, Any]) -> list[Any]:
 
 
 _library = torch.library.Library("opdb_onnx", "DEF")
-#: The tag keeps a node of known inputs, or of none, from being computed ahead.
+#: The tag keeps a node with known inputs, or without inputs, from being constant-folded.
 _library.define(_SCHEMA, tags=(torch.Tag.nondeterministic_seeded,))
 _library.impl("node", _run, "CompositeExplicitAutograd")
 torch.library.register_fake("opdb_onnx::node", _fake, lib=_library)

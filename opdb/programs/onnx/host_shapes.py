@@ -1,4 +1,4 @@
-"""Nodes of an ONNX file that PyTorch cannot express: calls of opdb_onnx.node, with the shapes that the file says."""
+"""Nodes of an ONNX file that PyTorch cannot express: calls of opdb_onnx.node, with the shapes given in the file."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from opdb.programs.onnx.modules import Weights
 from opdb.programs.onnx.node import DTYPES, array
 from opdb.programs.onnx.subgraphs import reads
 
-#: Known inputs up to this many elements are a part of the node's own model; shapes may follow from their values.
+#: Known inputs up to this many elements are part of the node's own model; shapes may depend on their values.
 SMALL = 1024
 
 
 class HostNode(torch.nn.Module):  # type: ignore[misc]  # PyTorch has no types here
-    """``held``: for each input of ``model`` the name of the buffer that has it, or None for the next tensor given."""
+    """``held``: for each input of ``model``, the name of its buffer, or None for the next tensor given."""
 
     def __init__(
         self, model: onnx.ModelProto, reason: str, made: Sequence[tuple[torch.dtype, Sequence[int]]]
@@ -41,7 +41,7 @@ class HostNode(torch.nn.Module):  # type: ignore[misc]  # PyTorch has no types h
 class Unread:
     """The nodes of one file's graph that fall back to the CPU.
 
-    ``unsized``: tensors whose shape nothing says before the model runs; no node that reads one can be read either.
+    ``unsized``: tensors whose shape is unknown until the model runs; a node that reads one cannot be read either.
     """
 
     model: onnx.ModelProto
@@ -53,7 +53,7 @@ class Unread:
         self._declared = {v.name: v.type for v in (*graph.value_info, *graph.output)}
 
     def blocked(self, proto: onnx.NodeProto) -> str | None:
-        """Why a node cannot be read, for the tensors that it reads."""
+        """The reason a node cannot be read: its attribute WHY, or an input of unknown shape; None if it can be."""
         for attribute in proto.attribute:
             if attribute.name == WHY:
                 return str(attribute.s.decode())
@@ -63,7 +63,7 @@ class Unread:
     def module(
         self, proto: onnx.NodeProto, values: dict[str, Any], reason: str, weights: Weights
     ) -> tuple[HostNode, tuple[str, ...]]:
-        """The node's module, and the tensors it is called with; ``values`` get zeros for what it makes."""
+        """The node's module, and the names of the tensors it is called with; ``values`` gets zeros for its results."""
         names = list(dict.fromkeys(reads(proto)))
         inside = {n: values[n] for n in names if _small(values[n])}
         outside = [n for n in names if n not in inside and isinstance(values[n], (np.ndarray, torch.Tensor))]
@@ -89,7 +89,7 @@ class Unread:
         inside: Mapping[str, Any],
         results: Sequence[str],
     ) -> onnx.ModelProto:
-        """A model of the node alone."""
+        """A model with only this node."""
         graph = helper.make_graph(
             [proto],
             "node",
@@ -112,10 +112,10 @@ class Unread:
     def _made(
         self, model: onnx.ModelProto, results: Sequence[str]
     ) -> list[tuple[torch.dtype, tuple[int, ...]]]:
-        """Data type and shape of each result by the file, or by ONNX's inference; what neither says is ``unsized``."""
+        """Data type and shape of each result from the file or ONNX's inference; a result that neither describes becomes ``unsized``."""
         try:
             inferred = {v.name: v.type for v in shape_inference.infer_shapes(model).graph.output}
-        except Exception:  # of operators that ONNX does not know, or of a node that it finds wrong
+        except Exception:  # ONNX does not know an operator, or finds the node wrong
             inferred = {}
         found = []
         for name in results:
@@ -139,7 +139,7 @@ class Unread:
 
 
 def _small(value: Any) -> bool:
-    """Whether a value is known from the file and fits into the node's model; so do kinds that PyTorch has no tensors of."""
+    """True if a value is known and goes into the node's model: it is small, or PyTorch has no tensors of its type."""
     return isinstance(value, np.ndarray) and (value.size <= SMALL or value.dtype.name not in DTYPES)
 
 

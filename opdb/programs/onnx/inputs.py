@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def parsed(given: Sequence[str]) -> dict[str, int]:
-    """The sizes that `--dim NAME=SIZE` give, by name.  Raises OpdbError for another form, and for a name with two sizes."""
+    """Sizes by name from `--dim NAME=SIZE` options.  Raises OpdbError for another form, and for a name with two sizes."""
     found: dict[str, int] = {}
     for text in given:
         name, equals, size = text.rpartition("=")
@@ -24,11 +24,11 @@ def parsed(given: Sequence[str]) -> dict[str, int]:
 
 
 def inputs_of(path: str, values: Sequence[Any], dims: Mapping[str, int]) -> dict[str, torch.Tensor]:
-    """A tensor for each input of a file, by name: floats random, integers 0.
+    """A tensor for each input of a file, by name: random for floats, 0 for integers.
 
     ``values``: onnx.ValueInfoProto.  ``dims``: the size of a dimension, by its name in the file, or as ``INPUT:AXIS`` with
-    the axis from 0.  Raises OpdbError for an input that is no tensor of numbers or has an open dimension, and for a size
-    that no dimension asks for.
+    the axis from 0.  Raises OpdbError for an input that is not a tensor of numbers or has an open dimension, and for a size
+    that matches no dimension.
     """
     used: set[str] = set()
     found = {value.name: _input(path, value, dims, used) for value in values}

@@ -1,6 +1,6 @@
-"""Nodes that move or compare stored integers: with an encoding that the file says, they are of quantized tensors.
+"""Nodes that move or compare stored integers, read as nodes of quantized tensors if the file gives the encoding.
 
-In the form QOperator, ONNX Runtime's quantizer lets MaxPool, Reshape and their like read the integers as they are.
+In its QOperator format, ONNX Runtime's quantizer lets MaxPool, Reshape and similar operators read the integers directly.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OF_STORED = frozenset({
     "Expand", "Flatten", "Gather", "Identity", "MaxPool", "Reshape", "Resize", "Slice", "Split", "Squeeze", "Tile",
     "Transpose", "Unsqueeze",
 })  # fmt: skip
-#: Where an operator has scale and zero point of its result.
+#: The places of the inputs with the scale and zero point of an operator's result.
 ENCODINGS = {
     "QGemm": (7, 8), "QLinearAdd": (6, 7), "QLinearAveragePool": (3, 4), "QLinearConcat": (0, 1), "QLinearConv": (6, 7),
     "QLinearGlobalAveragePool": (3, 4), "QLinearLeakyRelu": (3, 4), "QLinearMatMul": (6, 7), "QLinearMul": (6, 7),
@@ -39,7 +39,7 @@ class Encoding:
 
 
 def said(proto: onnx.NodeProto, values: Mapping[str, Any], known: Mapping[str, Encoding]) -> Encoding | None:
-    """What the file says of the results of a node; ``known``: of its inputs."""
+    """The encoding that the file gives for the results of a node; ``known``: the encodings of its inputs."""
     if proto.op_type in OF_STORED:
         return known.get(next(iter(proto.input), ""))
     places = ENCODINGS.get(proto.op_type)
@@ -52,9 +52,9 @@ def said(proto: onnx.NodeProto, values: Mapping[str, Any], known: Mapping[str, E
 
 
 def between(operator: Operator, encoding: Encoding) -> Operator:
-    """``operator`` between what its stored input stands for and the result as stored integers.
+    """Wraps ``operator``: dequantizes its first input, computes, and quantizes the results with the same ``encoding``.
 
-    Its last two inputs are ``encoding``.
+    The last two inputs are the scale and zero point of ``encoding``.
     """
 
     def computed(node: Node, x: Tensor, *more: Any) -> Any:
@@ -68,7 +68,7 @@ def between(operator: Operator, encoding: Encoding) -> Operator:
     def prepare(node: Node, given: list[Value]) -> tuple[Node, list[Value]]:
         if operator.prepare is not None:
             node, given = operator.prepare(node, given)
-        lacking = max((0, *operator.known)) + 1 - len(given)  # behind inputs whose places are known
+        lacking = max((0, *operator.known)) + 1 - len(given)  # scale and zero must not be at known places
         return node, [*given, *[None] * lacking, encoding.scale, encoding.zero]
 
     return Operator(computed, operator.known, prepare)

@@ -1,7 +1,7 @@
-"""What a reader of another format says of the ONNX nodes that it writes."""
+"""Metadata that a reader of another format attaches to the ONNX nodes it writes."""
 
-#: Keys of a node's metadata: the operator that it is of, e.g. "12: CONV_2D" with the number from 1, and the name of that one's
-#: first result.
+#: Keys of a node's metadata: the operator it comes from, e.g. "12: CONV_2D" with the number from 1, and the name of that
+#: operator's first result.
 OPERATOR, RESULT = "operator", "result"
-#: The attribute of a node without a form in ONNX that says why it is one.
+#: The attribute that says why a node has no form in ONNX.
 WHY = "opdb_why"

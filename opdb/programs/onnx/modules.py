@@ -13,7 +13,7 @@ from opdb.programs.onnx.node import Array, Node, Operator, Unreadable, Value, te
 
 
 class Operation(torch.nn.Module):  # type: ignore[misc]  # PyTorch has no types here
-    """One node: what the file says is held, the rest is given."""
+    """One node: holds the values known from the file, takes the others as arguments."""
 
     def __init__(self, node: Node, operator: Operator, inputs: Sequence[Value], weights: Weights) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Weights:
     """Tensors of the file, each made once: a weight that two nodes read is one parameter."""
 
     made: dict[int, torch.Tensor] = field(default_factory=dict)
-    arrays: list[Array] = field(default_factory=list)  # keeps what ``made`` is found by alive
+    arrays: list[Array] = field(default_factory=list)  # keeps the arrays alive: ``made`` has their ids
 
     def hold(self, module: torch.nn.Module, name: str, array: Array) -> None:
         if id(array) not in self.made:
@@ -71,8 +71,8 @@ class Step:
 class Graph(torch.nn.Module):  # type: ignore[misc]
     """Nodes in the order of the file.
 
-    ``forward`` takes the tensors of ``inputs``, and returns one tensor or a tuple; of an output without name None.
-    ``watch``, where it is given, is called with the name and the value of each tensor of the file.
+    ``forward`` takes the tensors of ``inputs``, and returns one tensor or a tuple; an output without a name is None.
+    ``watch``, if given, is called with the name and the value of each tensor of the file.
     """
 
     watch: Callable[[str, Any], None] | None = None
@@ -81,7 +81,7 @@ class Graph(torch.nn.Module):  # type: ignore[misc]
         super().__init__()
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
         self.steps: list[Step] = []
-        self.known: dict[str, str] = {}  # output -> the buffer with what the file says it is
+        self.known: dict[str, str] = {}  # output -> the buffer with its known value
 
     def forward(self, *given: torch.Tensor) -> Any:
         values = dict(zip(self.inputs, given, strict=True))

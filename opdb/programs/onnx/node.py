@@ -13,9 +13,9 @@ from onnx import TensorProto, helper
 from opdb.core.errors import OpdbError
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
-#: Known from the file, or computed when the model runs, or left out.
+#: Known from the file, computed when the model runs, or None if omitted.
 Value: TypeAlias = "Array | torch.Tensor | None"
-#: What ONNX's numbers may be in PyTorch; of its types of 8 bits and less PyTorch only stores some.
+#: ONNX's data types that PyTorch computes with; some of 8 bits and fewer it can only store.
 DTYPES = {
     "bfloat16", "bool", "float16", "float32", "float64", "int16", "int32", "int64", "int8", "uint16", "uint32",
     "uint64", "uint8",
@@ -23,12 +23,12 @@ DTYPES = {
 
 
 class Unreadable(OpdbError):
-    """Why a node cannot be a part of a PyTorch module; the node is told by who catches it."""
+    """The reason a node cannot be part of a PyTorch module; whoever catches it names the node."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """Operator, opset version in effect, attributes (tensors are arrays), number of outputs that somebody reads."""
+    """Operator, opset version in effect, attributes (tensors are arrays), number of outputs that are read."""
 
     op: str
     version: int
@@ -56,7 +56,7 @@ class Node:
         return value
 
     def ints(self, name: str, value: Value = None) -> list[int] | None:
-        """An attribute, or the input that newer operators have instead of it."""
+        """Integers from an attribute, or from the input that newer operators have instead; None if neither is there."""
         if value is None:
             found = self.get(name)
             return None if found is None else [found] if isinstance(found, int) else list(found)
@@ -75,12 +75,12 @@ Function: TypeAlias = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Operator:
-    """What an operator is in PyTorch.
+    """An ONNX operator in PyTorch.
 
-    ``function`` takes the node and its inputs, tensors but for those at the places ``known``, which are arrays
-    where the file says them.  It returns a tensor, an array that is known without running, or a tuple of them.
-    ``prepare`` may change the attributes and the known inputs once, before the module is made.  What ``takes``
-    refuses is read as the function that ONNX defines the operator by.
+    ``function`` takes the node and its inputs: tensors, except at the places ``known``, which are arrays if the file has
+    them.  It returns a tensor, an array that is known without running, or a tuple of them.
+    ``prepare`` may change the attributes and the known inputs once, before the module is made.  A node that ``takes``
+    refuses is expanded to the function that ONNX defines the operator by.
     """
 
     function: Function
@@ -90,7 +90,7 @@ class Operator:
 
 
 def tensor(value: Array | torch.Tensor) -> torch.Tensor:
-    """Raises Unreadable for types that PyTorch has no numbers of."""
+    """A value as a tensor.  Raises Unreadable for types that PyTorch does not have."""
     if isinstance(value, torch.Tensor):
         return value
     if value.dtype.name == "bfloat16":
@@ -102,7 +102,7 @@ def tensor(value: Array | torch.Tensor) -> torch.Tensor:
 
 
 def array(value: torch.Tensor) -> Array:
-    """The numbers of a tensor as numpy, and ONNX, hold them."""
+    """The values of a tensor in the numpy type that ONNX uses."""
     if value.dtype == torch.bfloat16:
         bits: Array = value.view(torch.int16).numpy()
         return bits.view(helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16))
@@ -111,7 +111,7 @@ def array(value: torch.Tensor) -> Array:
 
 
 def dtype(onnx_type: int) -> torch.dtype:
-    """The data type of a number of TensorProto.DataType.  Raises Unreadable where PyTorch has none."""
+    """The data type for a number of TensorProto.DataType.  Raises Unreadable if PyTorch has none."""
     name = helper.tensor_dtype_to_np_dtype(onnx_type).name
     if name not in DTYPES:
         raise Unreadable(f"PyTorch cannot compute with tensors of {name}")

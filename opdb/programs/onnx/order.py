@@ -1,4 +1,4 @@
-"""Nodes of an ONNX graph in an order in which each comes after those that it reads."""
+"""Sorts the nodes of an ONNX graph so that each comes after the nodes that it reads."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from opdb.programs.onnx.subgraphs import reads
 def ordered(
     nodes: Sequence[onnx.NodeProto | None], known: Container[str]
 ) -> list[tuple[int, onnx.NodeProto]]:
-    """Each node that is not None with its place in the file, in the file's order as far as that allows.
+    """The nodes that are not None with their places in the file, each after the nodes it reads, otherwise in the file's order.
 
-    ``known``: names that no node has to make.  Nodes that wait for a name that nothing makes, or for each other, come last.
+    ``known``: names that need no node.  Names that no node makes are ignored; nodes in a cycle are kept, in some order.
     """
     there = {place: proto for place, proto in enumerate(nodes) if proto is not None}
     maker = {name: place for place, proto in there.items() for name in proto.output if name}

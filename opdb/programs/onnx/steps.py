@@ -1,4 +1,4 @@
-"""What a file says of a tensor's stored integers, whatever format it has."""
+"""The encoding of a tensor's stored integers, the same for all file formats."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, Any]
-#: The bits that QNN's activations and weights have.
+#: The bits that QNN's activations and weights may have.
 BITS = (4, 8, 16)
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """Scales and zero points, one or one for each channel, of stored integers of ``bits`` from 0: real = (stored - zero) * scale.
+    """Scales and zero points, one or one per channel, of unsigned stored integers of ``bits``: real = (stored - zero) * scale.
 
-    ``axis``: the dimension of the channels; None where the file does not say it.  ``block``: 0, or how many elements beside each
-    other along the other one of the first two dimensions share a scale (LPBQ): that of the channel times an integer of ``steps``,
-    [channels, blocks].
+    ``axis``: the channel dimension; None if the file does not give it.  ``block``: 0, or the number of neighboring elements along the
+    other of the first two dimensions that share a scale (LPBQ): the channel's scale times an integer of ``steps`` [channels, blocks].
     """
 
     bits: int
@@ -34,7 +33,7 @@ class Encoding:
         return bool(np.all(self.zeros == 1 << self.bits - 1))
 
     def check(self) -> None:
-        """Raises ValueError for what no stored integers have."""
+        """Raises ValueError for values that no encoding of stored integers can have."""
         if not self.scales.size or not np.all(np.isfinite(self.scales) & (self.scales > 0)):
             raise ValueError("a scale is no number above 0")
         if self.zeros.size not in (1, self.scales.size):

@@ -1,4 +1,4 @@
-"""If, Loop and Scan: the branch that is taken, and bodies written out as often as they run."""
+"""Replaces If by the branch that is taken, and writes out the bodies of Loop and Scan as often as they run."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from onnx import helper, numpy_helper
 from opdb.programs.onnx.modules import Graph
 from opdb.programs.onnx.node import Unreadable
 
-#: (nodes, values, names of inputs, names of outputs) -> the module; values get those of the nodes.
+#: (nodes, values, names of inputs, names of outputs) -> the module; the values of the nodes are added to ``values``.
 Build = Callable[[Sequence[onnx.NodeProto], dict[str, Any], Sequence[str], Sequence[str]], Graph]
 
 
 def reads(proto: onnx.NodeProto) -> list[str]:
-    """Names of values that a node reads, those that its subgraphs read from outside among them."""
+    """Names of the values that a node reads, including what its subgraphs read from outside."""
     inner = [n for g in _graphs(proto) for n in free(g)]
     return [n for n in (*proto.input, *inner) if n]
 
 
 def free(graph: onnx.GraphProto) -> list[str]:
-    """Names that a graph reads and does not make."""
+    """Names that a graph reads but does not make."""
     made = {w.name for w in graph.initializer} | {i.name for i in graph.input}
     made |= {o for n in graph.node for o in n.output}
     found = [r for n in graph.node for r in reads(n)] + [o.name for o in graph.output]
@@ -45,7 +45,7 @@ def branch(build: Build, proto: onnx.NodeProto, values: Mapping[str, Any]) -> tu
 
 @dataclass
 class _Steps:
-    """A body written out: nodes of all steps, with names of their own, and what is known to them."""
+    """A body written out: the nodes of all steps, under a name per step, and the values known to them."""
 
     body: onnx.GraphProto
     version: int
@@ -56,7 +56,7 @@ class _Steps:
         self.known.update((f"{w.name}@body", numpy_helper.to_array(w)) for w in self.body.initializer)
 
     def add(self, step: int, inputs: Sequence[str]) -> list[str]:
-        """Writes one step; the names of its outputs."""
+        """Writes one step; returns the names of its outputs."""
         names = {w.name: f"{w.name}@body" for w in self.body.initializer}
         names |= {o: f"{o}@{step}" for n in self.body.node for o in n.output if o}
         names |= dict(zip((i.name for i in self.body.input), inputs, strict=True))
@@ -70,7 +70,7 @@ class _Steps:
         return made
 
     def stack(self, names: Sequence[str], axis: int) -> str:
-        """The name of the results of all steps along a new dimension."""
+        """Stacks the results of all steps along a new dimension; returns the name."""
         rows = []
         for name in names:
             rows.append(f"{name}@row")
@@ -87,7 +87,7 @@ class _Steps:
 def loop(
     build: Build, proto: onnx.NodeProto, values: Mapping[str, Any], version: int
 ) -> tuple[Graph, tuple[str, ...]]:
-    """A Loop with a known number of steps, which a known condition may end before."""
+    """Writes out a Loop with a known number of steps, which a known condition may end earlier."""
     count = values[proto.input[0]] if proto.input[0] else None
     if count is None or isinstance(count, torch.Tensor):
         raise Unreadable("how often it runs is only known when the model runs")
@@ -123,7 +123,7 @@ def _looped(
 def scan(
     build: Build, proto: onnx.NodeProto, values: Mapping[str, Any], version: int
 ) -> tuple[Graph, tuple[str, ...]]:
-    """A Scan of opset 9 or newer: the shape of what it scans says how often it runs."""
+    """Writes out a Scan of opset 9 or newer; the shape of its scanned input gives the number of steps."""
     if version < 9:
         raise Unreadable("Scan before opset 9 had batches; convert the model to a newer opset")
     told = {a.name: helper.get_attribute_value(a) for a in proto.attribute}

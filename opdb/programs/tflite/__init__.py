@@ -1,8 +1,8 @@
-"""TensorFlow Lite (LiteRT) files as ONNX models, which opdb's ONNX reader takes: quantized tensors in the form QDQ.
+"""TensorFlow Lite (LiteRT) files as ONNX models for opdb's ONNX reader, with quantized tensors in QDQ form.
 
 ``file`` reads a file into plain records, ``operators`` has a function for each of TFLite's operators, and ``graph`` writes the
-ONNX graph.  TFLite keeps images as [N, H, W, C] and ONNX as [N, C, H, W]: a Transpose on each side of an image operator; QNN keeps
-them as TFLite does, so opdb drops the pairs.
+ONNX graph.  TFLite keeps images as [N, H, W, C] and ONNX as [N, C, H, W], so an image operator gets a Transpose on each side; QNN
+has TFLite's layout, so opdb drops the pairs.
 """
 
 from opdb.programs.tflite.model import to_onnx

@@ -1,4 +1,4 @@
-"""What a .tflite file holds, as plain records.  The flatbuffer is read by the package ``tflite`` (schema of TensorFlow 2.18)."""
+"""A .tflite file as plain records.  The package ``tflite`` reads the flatbuffer (schema of TensorFlow 2.18)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import tflite
 from opdb.core.errors import OpdbError
 from opdb.programs.tflite.sparse import Array, dense
 
-#: What stands at byte 4 of a file.
+#: Bytes 4 to 7 of a file.
 IDENTIFIER = b"TFL3"
-#: TFLite's number of a data type -> numpy's type, which for 4 bits is of one element in a byte.
+#: TFLite's number of a data type -> numpy's type; 4-bit elements take a byte each.
 DTYPES: Mapping[int, Any] = {
     tflite.TensorType.FLOAT32: np.float32, tflite.TensorType.FLOAT16: np.float16, tflite.TensorType.FLOAT64: np.float64,
     tflite.TensorType.INT64: np.int64, tflite.TensorType.INT32: np.int32, tflite.TensorType.INT16: np.int16,
@@ -29,7 +29,7 @@ TYPE_NAMES = {v: k for k, v in vars(tflite.TensorType).items() if k.isupper()}
 
 @dataclass(frozen=True)
 class Quantization:
-    """One scale and zero point, or those of each index along ``axis``: real = (stored - zero) * scale."""
+    """One scale and zero point, or one per index along ``axis``: real = (stored - zero) * scale."""
 
     scales: Array
     zeros: Array
@@ -38,7 +38,7 @@ class Quantization:
 
 @dataclass(frozen=True)
 class Tensor:
-    """``kind``: numpy's type, None for what no tensor of numbers has (strings, resources, variants)."""
+    """``kind``: numpy's type, None for strings, resources and variants."""
 
     name: str
     kind: Any
@@ -50,7 +50,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Operator:
-    """``inputs`` and ``outputs``: places among the subgraph's tensors, -1 for an input that is left out."""
+    """``inputs`` and ``outputs``: places among the subgraph's tensors, -1 for an omitted input."""
 
     name: str
     inputs: tuple[int, ...]
@@ -68,7 +68,7 @@ class Subgraph:
 
 
 def read(path: str) -> Sequence[Subgraph]:
-    """The subgraphs of a file, the main one first.  Raises OpdbError for anything that is no whole .tflite file."""
+    """The subgraphs of a file, the main one first.  Raises OpdbError for anything that is not a complete .tflite file."""
     file = Path(path)
     if not file.is_file():
         raise OpdbError(f"{path}: no such file")
@@ -112,12 +112,12 @@ def _subgraph(model: Any, graph: Any, codes: Sequence[tuple[str, bool]]) -> Subg
 
 
 def _ints(values: Any) -> tuple[int, ...]:
-    """Of a vector of flatbuffers, which has 0 for one without elements."""
+    """Integers of a flatbuffers vector, which returns 0 if it has no elements."""
     return () if isinstance(values, int) else tuple(int(v) for v in values)
 
 
 def _tensor(model: Any, table: Any, place: int, taken: set[str]) -> Tensor:
-    """``taken`` has the names so far; a tensor without one, or with another's, gets one that nothing else has."""
+    """``taken``: the names so far; a tensor with no name, or with a taken one, gets a unique one."""
     name = (table.Name() or b"").decode() or f"tensor{place}"
     if name in taken:
         name = f"{name}#{place}"

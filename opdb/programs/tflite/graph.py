@@ -1,4 +1,4 @@
-"""The ONNX graph that is made of a TFLite subgraph, and what an operator's function writes it with."""
+"""The ONNX graph made from a TFLite subgraph, and the class through which an operator's function writes it."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from opdb.programs.onnx.metadata import OPERATOR, RESULT, WHY
 from opdb.programs.tflite.file import Operator, Subgraph, Tensor
 from opdb.programs.tflite.sparse import Array
 
-#: Between images as TFLite keeps them and as ONNX does, by rank.
+#: Permutations between the image layouts of TFLite and ONNX, by rank.
 TO_ONNX = {3: (0, 2, 1), 4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
 TO_TFLITE = {3: (0, 2, 1), 4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
-#: Of nodes that stand for operators without a form in ONNX.
+#: The domain of nodes for operators that have no form in ONNX.
 DOMAIN = "tflite"
 
 
 class Unreadable(OpdbError):
-    """Why an operator has no form in ONNX here; it becomes a node of its own that falls back to the CPU."""
+    """The reason an operator has no form in ONNX here; it becomes a separate node that falls back to the CPU."""
 
 
 @dataclass
 class Graph:
     """ONNX nodes as they are written.  ``ends``: the names of the model's inputs and outputs.
 
-    Tensors of int8 that are no ends are of uint8 in ONNX, 128 more: of it HTP has more ops.
+    int8 tensors that are not ends are uint8 in ONNX, with 128 added: HTP has more ops for uint8.
     """
 
     ends: frozenset[str]
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     initializers: dict[str, onnx.TensorProto] = field(default_factory=dict)
-    real: dict[str, str] = field(default_factory=dict)  # a stored tensor -> the floats that it stands for
+    real: dict[str, str] = field(default_factory=dict)  # a stored tensor -> its real values
     count: int = 0
 
     def fresh(self, of: str) -> str:
@@ -53,7 +53,7 @@ class Graph:
 class Call:
     """One operator as its function sees it: operands by their place, and the nodes that it writes.
 
-    ``names``: the ONNX names of the subgraph's tensors.  ``place``: the operator's number in the file, from 1.
+    ``names``: the ONNX names of the subgraph's tensors.  ``place``: the operator's number in the file (from 1) and name.
     """
 
     graph: Graph
@@ -62,7 +62,7 @@ class Call:
     names: Mapping[int, str]
     place: str
 
-    # What the file says
+    # Contents of the file
 
     def has(self, i: int) -> bool:
         return i < len(self.operator.inputs) and self.operator.inputs[i] >= 0
@@ -74,18 +74,18 @@ class Call:
         return self.subgraph.tensors[self.operator.outputs[i]]
 
     def shape(self, i: int) -> tuple[int, ...]:
-        """Raises Unreadable where a dimension is open in the file."""
+        """Raises Unreadable if a dimension is open in the file."""
         return _fixed(self.tensor(i), 0)
 
     def known(self, i: int, what: str) -> Array:
-        """The value of an input that the file has to say.  Raises Unreadable where it is computed."""
+        """The value of an input that must be in the file.  Raises Unreadable if it is computed."""
         data = self.tensor(i).data
         if data is None:
             raise Unreadable(f"its {what} is computed when the model runs; QNN needs a constant")
         return data
 
     def number(self, i: int, what: str) -> float:
-        """The real number that an input of one element is.  Raises Unreadable where it is computed."""
+        """The real value of an input of one element.  Raises Unreadable if it is computed."""
         stored, found = self.known(i, what).reshape(-1)[0], self.tensor(i).quantization
         if found is None or not is_stored(self.tensor(i)):
             return float(stored)
@@ -103,7 +103,7 @@ class Call:
     # Operands
 
     def floats(self, i: int) -> str:
-        """The operand as the numbers that it stands for: dequantized where it is stored as integers."""
+        """The operand in real values: dequantized if it is stored as integers."""
         return self.real_of(self.operator.inputs[i])
 
     def real_of(self, place: int) -> str:
@@ -125,16 +125,16 @@ class Call:
         return self.node("DequantizeLinear", name, *self._encoding(tensor, name, np.uint8))
 
     def _unsigned(self, tensor: Tensor, name: str, real: str) -> str:
-        """``real`` behind an encoding of uint8 that has the values of the tensor's."""
+        """``real`` quantized to uint8 and dequantized again, with an encoding that has the tensor's values."""
         encoding = self._encoding(tensor, f"{name}/uint8", np.uint8)
         return self.node("DequantizeLinear", self.node("QuantizeLinear", real, *encoding), *encoding)
 
     def as_stored(self, i: int) -> str:
-        """The operand as the file has it."""
+        """The operand as stored in the file."""
         return self.names[self.operator.inputs[i]]
 
     def weight(self, i: int, axes: Sequence[int], shape: Sequence[int] | None = None) -> str:
-        """A constant operand permuted by ``axes`` (then reshaped), with its encoding; what is no constant is transposed."""
+        """A constant operand permuted by ``axes`` (then reshaped), with its encoding; a computed one gets a Transpose."""
         tensor = self.tensor(i)
         if tensor.data is None:
             name = self.node("Transpose", self.floats(i), perm=list(axes))
@@ -172,7 +172,7 @@ class Call:
         zeros = ((found.zeros.reshape(()) if single else found.zeros) + shift).astype(kind or tensor.kind)
         return self.graph.constant(f"{name}/scale", scales), self.graph.constant(f"{name}/zero", zeros)
 
-    # What is written
+    # Writing nodes
 
     def node(self, op_type: str, *inputs: str, **attributes: Any) -> str:
         """Writes a node and returns the name of its result; with more than one see ``several``."""
@@ -184,9 +184,9 @@ class Call:
         return made
 
     def alone(self, why: str) -> list[tuple[str, Tensor]]:
-        """The operator as one node of the domain DOMAIN, which has no form in ONNX; its results by their names.
+        """Writes the operator, which has no form in ONNX, as one node of DOMAIN; returns its results by name.
 
-        It reads and makes the numbers that stored integers stand for.
+        It reads and makes real values instead of stored integers.
         """
         inputs = [self.real_of(i) for i in self.operator.inputs if i >= 0]
         results = [self.subgraph.tensors[i] for i in self.operator.outputs]
@@ -221,24 +221,24 @@ class Call:
         return self.graph.constant(f"{np.dtype(kind).name}/{value!r}", np.asarray(value, kind))
 
     def reshaped(self, name: str, shape: Sequence[int]) -> str:
-        """Raises Unreadable where the file leaves more dimensions open than one, which follows from the others."""
+        """Raises Unreadable if the file leaves more than one dimension open; a single one follows from the others."""
         if sum(n < 0 for n in shape) > 1:
             _fixed(self.result(), 1)
         return self.node("Reshape", name, self.ints(shape))
 
     def image(self, i: int) -> str:
-        """An image operand as ONNX keeps images, [N, C, ...]."""
+        """An image operand in ONNX's layout, [N, C, ...]."""
         return self.turned(self.floats(i), TO_ONNX[len(self.tensor(i).shape)])
 
     def turned(self, name: str, axes: Sequence[int]) -> str:
         return self.node("Transpose", name, perm=list(axes))
 
     def give_image(self, name: str, activation: int = 0) -> None:
-        """The result, which ``name`` is as ONNX keeps images."""
+        """Gives ``name``, in ONNX's image layout, as the result."""
         self.give(self.turned(self.activated(name, activation), TO_TFLITE[len(self.result().shape)]))
 
     def activated(self, name: str, activation: int) -> str:
-        """Behind the activation that TFLite fuses with an operator (ActivationFunctionType)."""
+        """``name`` after the activation that TFLite fuses with an operator (ActivationFunctionType)."""
         if activation == 0:
             return name
         if activation == 1:
@@ -251,7 +251,7 @@ class Call:
         raise Unreadable(f"the fused activation {activation} is unknown")
 
     def give(self, name: str, i: int = 0) -> None:
-        """The result ``i`` has the value ``name``, in numbers that it stands for: quantized where the file stores integers."""
+        """Gives ``name``, in real values, as the result ``i``: quantized if the file stores integers."""
         tensor, made = self.result(i), self.names[self.operator.outputs[i]]
         if is_stored(tensor):
             kind = None
@@ -265,11 +265,11 @@ class Call:
             self._call(name, made)
 
     def give_stored(self, name: str, i: int = 0) -> None:
-        """The result ``i`` is ``name`` as it is: stored integers of the same encoding, or numbers without one."""
+        """Gives ``name`` as it is as the result ``i``: stored integers of the same encoding, or numbers without one."""
         self._call(name, self.names[self.operator.outputs[i]])
 
     def _call(self, name: str, result: str) -> None:
-        """Names what the last node makes, or what an operand or a constant is, ``result``."""
+        """Renames the last node's result to ``result``; adds an Identity if ``name`` is an operand or a constant."""
         last = self.graph.nodes[-1] if self.graph.nodes else None
         if last is not None and list(last.output) == [name] and name not in self.graph.real.values():
             last.output[0] = result
@@ -278,7 +278,7 @@ class Call:
 
 
 def _fixed(tensor: Tensor, open_: int) -> tuple[int, ...]:
-    """The shape of a tensor, with at most ``open_`` dimensions of -1.  Raises Unreadable."""
+    """The shape of a tensor.  Raises Unreadable if more than ``open_`` dimensions are -1."""
     if sum(n < 0 for n in tensor.shape) > open_:
         raise Unreadable(
             f"the file leaves the shape {list(tensor.shape)} of {tensor.name} open; convert the model with fixed shapes"
@@ -287,12 +287,12 @@ def _fixed(tensor: Tensor, open_: int) -> tuple[int, ...]:
 
 
 def _as_unsigned(tensor: Tensor) -> bool:
-    """Whether a tensor is of uint8 in ONNX, unless it is an input or output of the model."""
+    """True if a tensor is uint8 in ONNX, unless it is an input or output of the model."""
     return tensor.kind is np.int8 and tensor.quantization is not None and tensor.quantization.scales.size == 1
 
 
 def is_stored(tensor: Tensor) -> bool:
-    """Whether a tensor holds integers that stand for real numbers."""
+    """True if a tensor holds integers that stand for real numbers."""
     if tensor.quantization is None or tensor.kind is None:
         return False
     return np.dtype(tensor.kind).kind in "iu" or np.dtype(tensor.kind).name == "int4"

@@ -1,4 +1,4 @@
-"""The ONNX model of a file."""
+"""Converts a .tflite file to an ONNX model."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ def _write(
     values: list[onnx.ValueInfoProto],
     number: str,
 ) -> None:
-    """The nodes of a subgraph.  ``number``: of the operator that it is inlined for, else ''."""
+    """Writes the nodes of a subgraph.  ``number``: number and name of the operator that it is inlined for, else ''."""
     for place, tensor in enumerate(here.tensors):
         if tensor.data is not None:
             graph.constant(names[place], tensor.data)
     for place, operator in enumerate(here.operators, 1):
-        if not operator.outputs:  # it changes a variable, and what reads that is no ONNX
+        if not operator.outputs:  # it changes a variable, whose readers ONNX cannot express
             continue
         text = number or f"{place}: {operator.name}"
         call = Call(graph, here, operator, names, text)
@@ -92,7 +92,7 @@ def _write(
 
 
 def _inline(call: Call, subgraphs: Sequence[Subgraph], values: list[onnx.ValueInfoProto]) -> None:
-    """A composite is what its decomposition says."""
+    """Writes the subgraph that a composite decomposes into."""
     table = call.operator.table.BuiltinOptions2()
     options = tflite.StableHLOCompositeOptions()
     if table is None:

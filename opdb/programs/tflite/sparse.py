@@ -1,4 +1,4 @@
-"""Tensors that a file stores sparsely, made whole: TFLite's SparsityParameters, levels of dense or compressed rows."""
+"""Makes a file's sparse tensors dense: TFLite's SparsityParameters, levels of dense or compressed rows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _Level:
             self.indices = _vector(table.ArrayIndicesType(), table.ArrayIndices())
 
     def of(self, parent: int) -> Iterator[tuple[int, int]]:
-        """The places of this level's elements below element ``parent`` of the last one, and their indices."""
+        """The places of this level's elements below element ``parent`` of the level before, and their indices."""
         if not self.sparse:
             yield from ((parent * self.size + i, i) for i in range(self.size))
         else:

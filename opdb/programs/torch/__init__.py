@@ -1,4 +1,4 @@
-"""How much of a PyTorch program a QNN target takes: programs, verdicts with reasons, QNN graphs.
+"""Reads PyTorch programs for verdicts (what a QNN target takes, and why not the rest) and for QNN graphs.
 
 module, inputs = load_model("model.pt2")
 coverage = check_program(export(module, inputs), Target("HTP", "SM8650"))

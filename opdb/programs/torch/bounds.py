@@ -1,4 +1,4 @@
-"""Between which numbers a node's result lies, as far as the operators say it."""
+"""The interval of a node's values, as far as the operators determine it."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from opdb.programs.torch.encodings import arguments
 #: The smallest and the largest number.
 Interval = tuple[float, float]
 ALL: Interval = (-math.inf, math.inf)
-#: Operators whose results lie between two numbers whatever they read.
+#: Operators whose results lie between two numbers for any input.
 BETWEEN: dict[str, Interval] = {
     **dict.fromkeys(("tanh", "sin", "cos", "erf", "sign"), (-1.0, 1.0)),
     **dict.fromkeys(
         ("sigmoid", "softmax", "_softmax", "_safe_softmax", "hardsigmoid", "one_hot"), (0.0, 1.0)
     ),
 }
-#: Operators that move, choose or average: no result lies outside of what they read.
+#: Operators that move, choose or average: no result lies outside the interval of their inputs, apart from ``_changed``.
 KEPT = frozenset({
     "view", "reshape", "permute", "transpose", "t", "squeeze", "unsqueeze", "expand", "slice", "select", "relu", "abs", "neg",
     "amax", "amin", "mean", "max_pool2d", "avg_pool2d", "flip", "clone", "alias", "detach", "_to_copy", "to", "type_as",
     "contiguous", "cat", "stack", "split", "chunk", "repeat", "roll", "flatten", "_unsafe_view",
 })  # fmt: skip
-#: The same of their first argument; the others are places.
+#: Operators whose results lie in the interval of their first argument; the others are indices.
 PICKED = frozenset({"gather", "index_select", "index", "embedding"})
-#: Operators whose results are places along a dimension; of those that return two tensors the second.
+#: Operators whose results are indices along a dimension; WITH_PLACES return them as the second of two tensors.
 PLACES = frozenset({"argmax", "argmin", "argsort"})
 WITH_PLACES = frozenset({"max", "min", "topk", "sort", "median", "kthvalue", "mode"})
-#: Those of them that look at the last dimension if they are told none.
+#: Operators among them whose default is the last dimension.
 LAST = frozenset({"argsort", "topk", "sort", "kthvalue", "mode"})
 LOOKED_AT = 100  # nodes
 
@@ -44,13 +44,13 @@ def operator_of(node: Any) -> str:
 
 
 def bound(node: Any) -> float:
-    """The largest absolute value: e.g. 1 for a sigmoid, 6 for relu6; infinity for floats of which nothing is known."""
+    """The largest absolute value: e.g. 1 for a sigmoid, 6 for relu6; infinity for floats about which nothing is known."""
     low, high = interval(node)
     return max(abs(low), abs(high))
 
 
 def interval(node: Any, known: dict[Node, Interval] | None = None) -> Interval:
-    """e.g. (0, 19) for the argmax of 20 classes, (0, 255) for uint8; infinite for floats of which nothing is known.
+    """The interval of a value, e.g. (0, 19) for the argmax of 20 classes, (0, 255) for uint8; infinite for unknown floats.
 
     ``known``: intervals that were found before.
     """
@@ -79,7 +79,7 @@ def _of_type(found: Interval, dtype: torch.dtype) -> Interval:
 
 
 def _whole(x: Interval) -> Interval:
-    """The interval of what is rounded in any direction."""
+    """The interval after rounding in any direction."""
     low, high = x
     return (math.floor(low) if math.isfinite(low) else low), (
         math.ceil(high) if math.isfinite(high) else high
@@ -106,7 +106,7 @@ def _of_call(node: Node, known: dict[Node, Interval]) -> Interval:
 
 
 def _places(node: Node, what: str) -> Interval:
-    """From 0 to the last place of the dimension, or of all numbers."""
+    """The interval of indices: from 0 to the last one along the dimension, or in the whole tensor."""
     shape = node.args[0].meta["val"].shape
     given = arguments(node)
     axis = given.get("dim", given.get("axis", -1 if what in LAST else None))
@@ -119,9 +119,9 @@ def _union(of: list[Interval]) -> Interval:
 
 
 def _changed(what: str, x: Interval) -> Interval:
-    """An operator of each number by itself that keeps, cuts or turns it."""
+    """The interval after an operator of KEPT, which keeps, clips or negates values."""
     low, high = x
-    if what == "avg_pool2d":  # of padding, too
+    if what == "avg_pool2d":  # averages padding, too
         return min(low, 0.0), max(high, 0.0)
     if what == "relu":
         return max(low, 0.0), max(high, 0.0)
@@ -131,7 +131,7 @@ def _changed(what: str, x: Interval) -> Interval:
 
 
 def _cut(x: Interval, low: Interval, high: Interval) -> Interval:
-    """``x`` kept above ``low`` and below ``high``, which are numbers between two themselves."""
+    """``x`` clamped between ``low`` and ``high``, which are intervals themselves."""
     return min(max(x[0], low[0]), high[0]), min(max(x[1], low[1]), high[1])
 
 
@@ -196,7 +196,7 @@ def _ramp(node: Node, given: list[Interval]) -> Interval:
 
 
 Rule = Callable[[Node, list[Interval]], Interval]
-#: What an operator makes of the intervals of its arguments.
+#: The interval of an operator's result, from the intervals of its arguments.
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("clamp", "clip", "hardtanh"), _clamp),
     "relu6": lambda node, given: _cut(given[0], (0.0, 0.0), (6.0, 6.0)),

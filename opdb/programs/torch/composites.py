@@ -1,7 +1,7 @@
-"""A program before it is read: without operators that change their arguments, and without composites that no spec maps.
+"""Prepares a program for reading: removes operators that change their arguments, and composites that no spec maps.
 
 PyTorch exports operators that it defines by others (``less`` by ``lt``, ``meshgrid``, ``lstm``) as they are called.
-Where a spec maps one it stays whole; else it is what PyTorch makes of it.
+An operator that a spec maps stays whole; otherwise PyTorch's decomposition replaces it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from opdb.programs.torch.ranks import in_fewer_dimensions
 from opdb.programs.torch.views import shorten
 
 DEPTH = 4  # composites of composites
-#: Each is the operator without "unsafe_", for PyTorch's autograd; torch.nn.GRUCell calls the first.
+#: The same as the operators without "unsafe_", which PyTorch has for autograd; torch.nn.GRUCell calls the first.
 UNSAFE = (
     torch.ops.aten.unsafe_split.Tensor,
     torch.ops.aten.unsafe_split_with_sizes.default,
@@ -32,7 +32,7 @@ UNSAFE = (
 def plain(exported: ExportedProgram, kept: Collection[str]) -> ExportedProgram:
     """``exported`` without them; unchanged if it has none.  ``kept``: targets that stay without a spec.
 
-    Operands of several data types become ones of one.  Permutations of six and more dimensions between views become ones of fewer
+    Operands of several data types are converted to one.  Permutations of six or more dimensions between views get fewer dimensions
     where that is exact.
     """
     return in_fewer_dimensions(through_int32(promoted(_without_composites(exported, kept))))
@@ -50,7 +50,7 @@ def _without_composites(exported: ExportedProgram, kept: Collection[str]) -> Exp
         known = {t: table[t] for t in found if t in table}
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", FutureWarning)  # of PyTorch about itself
+                warnings.simplefilter("ignore", FutureWarning)  # PyTorch warns about its own code
                 exported = exported.run_decompositions(known)
         except Exception:  # PyTorch's definitions raise whatever they meet: the composites stay
             return exported.run_decompositions({}) if changes else exported
@@ -73,7 +73,7 @@ def _tensor_calls(exported: ExportedProgram) -> Iterator[torch._ops.OpOverload]:
 
 
 def stays_whole(target: torch._ops.OpOverload, kept: Collection[str]) -> bool:
-    """Whether an operator is read as it is called: a spec maps it, it is one of ``kept``, or PyTorch defines it by no others."""
+    """True if an operator is read as it is called: a spec maps it, it is one of ``kept``, or PyTorch does not define it by others."""
     name = str(target)
     return name in kept or mapped(name) or not _composite(target)
 

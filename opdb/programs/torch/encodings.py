@@ -1,8 +1,8 @@
-"""Quantize and dequantize nodes of a program, as PT2E writes them (quantized_decomposed), read as encodings.
+"""Reads the quantize and dequantize nodes that PT2E writes (quantized_decomposed) as encodings.
 
-A tensor that an op writes for a quantize node alone gets that node's encoding, and what reads a dequantize node gets the
-stored integers with theirs: neither node is an op then.  The others are QNN's Quantize and Dequantize: where floats become
-integers and integers floats again, at the ends of the program and around nodes that stay in floats.
+A tensor that only a quantize node reads gets that node's encoding, and readers of a dequantize node get the stored integers
+with their encoding: neither node is an op then.  The others are QNN's Quantize and Dequantize, which convert floats to integers
+and back, at the ends of the program and around nodes that stay in floats.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from opdb.lower.quantize.conventions import PYTORCH, QNN, Encoding, converted
 Key = tuple[str, int]
 #: QNN's short name of the stored integers, and their encoding.
 Encoded = tuple[str, Quant]
-#: (smallest, largest) stored value -> QNN's data type and the bits that count
+#: (smallest, largest) stored value -> QNN's data type and the number of significant bits
 STORED: dict[tuple[Any, Any], tuple[str, int | None]] = {
     (0, 255): ("uq8", None), (-128, 127): ("sq8", None), (-127, 127): ("sq8", None),
     (0, 65535): ("uq16", None), (-32768, 32767): ("sq16", None), (-32767, 32767): ("sq16", None),
     (-(2**31), 2**31 - 1): ("sq32", None), (0, 15): ("uq8", 4), (-8, 7): ("sq8", 4), (-7, 7): ("sq8", 4),
-    # Of 4 bits less their zero points, 8 times as large; of 2 bits less theirs; of 2 bits.
+    # 4 bits minus zero points, times 8; 2 bits minus zero points; 2 bits.
     (-120, 120): ("sq8", None), (-3, 3): ("sq8", None), (-2, 1): ("sq8", 2),
 }  # fmt: skip
-#: What the targets of quantize nodes begin with, then those of dequantize nodes.
+#: Prefixes of the targets of quantize nodes, then of dequantize nodes.
 CONVERSIONS = (
     "quantized_decomposed.quantize_per_tensor.", "quantized_decomposed.quantize_per_channel.",
     "quantized_decomposed.dequantize_per_tensor.", "quantized_decomposed.dequantize_per_channel.",
     "opdb.dequantize_blocks.",
 )  # fmt: skip
-#: Targets that cut values off.  What they read can have the encoding of their result: cut off there, it is the same.
+#: Targets that clip values.  Their input can have the encoding of their result: clipped to its range, the result is the same.
 CUTTING = frozenset({
     "aten.clamp.default", "aten.clamp_min.default", "aten.hardtanh.default", "aten.relu.default", "aten.relu6.default",
 })  # fmt: skip
@@ -46,17 +46,17 @@ WITH_BIAS = frozenset({
     "aten.conv1d.default", "aten.conv1d.padding", "aten.conv2d.default", "aten.conv2d.padding", "aten.conv3d.default",
     "aten.conv3d.padding", "aten.convolution.default", "aten.linear.default",
 })  # fmt: skip
-#: The same, with the filters along the second dimension of the weight.
+#: Like WITH_BIAS, with the filters along the second dimension of the weight.
 TRANSPOSED = frozenset({
     "aten.conv_transpose1d.default", "aten.conv_transpose2d.input", "aten.conv_transpose3d.input",
 })  # fmt: skip
 
-#: What the integers of blocks reach, and how far a scale may be from a multiple of the channel's, of itself.
+#: The largest integer of a block, and the relative error allowed between a scale and a multiple of the channel's.
 STEPS, EXACT = 16, 1e-5
 
 
 class Unknown(Exception):
-    """An encoding that is not read here."""
+    """An encoding that opdb does not read."""
 
 
 def is_quantize(node: Any) -> bool:
@@ -78,7 +78,7 @@ def _tensor(node: Node) -> Node:
 
 
 def _as_integers(node: Node) -> bool:
-    """Whether something computes with stored integers as the whole numbers that they are."""
+    """True if something computes with the stored integers as plain integers."""
     return any(u.op == "call_function" and not is_dequantize(u) for u in node.users)
 
 
@@ -89,7 +89,7 @@ def arguments(node: Node) -> dict[str, Any]:
 
 
 def stored_type(given: Mapping[str, Any]) -> tuple[str, int | None]:
-    """QNN's type of the integers, and the bits that count where those are fewer.  Raises Unknown."""
+    """QNN's type of the integers, and the number of significant bits if it is smaller, else None.  Raises Unknown."""
     ends = (given.get("quant_min"), given.get("quant_max"))
     if ends not in STORED:
         raise Unknown(f"the stored range {ends}")
@@ -97,9 +97,9 @@ def stored_type(given: Mapping[str, Any]) -> tuple[str, int | None]:
 
 
 def encoding(node: Node, numbers: Callable[[Any], tuple[float, ...]]) -> Encoded:
-    """What a quantize or dequantize node says of the integers.
+    """The type and encoding of the integers of a quantize or dequantize node.
 
-    ``numbers``: of its scales and zero points, which are numbers or nodes.  Raises Unknown, as ``numbers`` may.
+    ``numbers``: returns the values of scales or zero points, which are numbers or nodes.  Raises Unknown, as ``numbers`` may.
     """
     given = arguments(node)
     dtype, bits = stored_type(given)
@@ -117,7 +117,7 @@ def encoding(node: Node, numbers: Callable[[Any], tuple[float, ...]]) -> Encoded
 
 
 def real(stored: torch.Tensor, quant: Quant) -> torch.Tensor:
-    """The float32 numbers that stored integers stand for; those of blocks as they are stored."""
+    """The float32 values of stored integers; integers in blocks are returned as they are."""
     if quant.blocks is not None:
         return stored
     scale, offset = (torch.tensor(v, dtype=torch.float64) for v in (quant.scale, quant.offset))
@@ -131,14 +131,14 @@ def real(stored: torch.Tensor, quant: Quant) -> torch.Tensor:
 def in_blocks(scales: Sequence[float], shape: Sequence[int], axis: int) -> Quant:
     """The encoding of scales [..., blocks, ...], the blocks along ``axis``, channels along the other of the first two dimensions.
 
-    QNN's scale of a block is an integer of 4 bits times the channel's.  Raises Unknown where the scales are no such.
+    QNN's scale of a block is a 4-bit integer times the channel's scale.  Raises Unknown for other scales.
     """
     if axis not in (0, 1) or any(n != 1 for n in shape[2:]):
         raise Unknown("blocks along a dimension that QNN has none along")
     rows = np.array(scales, np.float64).reshape(shape[:2])
     rows = rows.T if axis == 0 else rows
     largest, whole = rows.max(1), np.zeros(rows.shape, int)
-    for most in range(STEPS, 0, -1):  # HTP is nearest with the largest integers, which the recipes have, too
+    for most in range(STEPS, 0, -1):  # HTP is most accurate with the largest integers, as in the recipes
         steps = rows / (largest / most)[:, None]
         near = (np.abs(steps - np.rint(steps)) < EXACT * np.rint(steps)).all(1)
         new = near & ~whole.any(1)
@@ -154,7 +154,7 @@ def in_blocks(scales: Sequence[float], shape: Sequence[int], axis: int) -> Quant
 class Encodings:
     """The encodings of a program's tensors, found node by node in its order.
 
-    ``in_floats``: names of nodes that read and write floats whatever is quantized around them.  ``same``: targets whose
+    ``in_floats``: names of nodes that read and write floats even if tensors around them are quantized.  ``same``: targets whose
     result is their argument.
     """
 
@@ -162,11 +162,11 @@ class Encodings:
     in_floats: Collection[str] = ()
     same: Collection[str] = ()
     of: dict[Key, Encoded] = field(default_factory=dict)
-    #: What a node is to those that read it, where that is not its own result in floats.
+    #: The tensor that readers of a node get, if it is not the node's own float result.
     operands: dict[Node, Key] = field(default_factory=dict)
 
     def quantize(self, node: Node, origin: Callable[[Node], Key]) -> bool | None:
-        """Reads a quantize node; whether it stays an op, None where it says nothing that QNN has a type for."""
+        """Reads a quantize node; True if it stays an op, None if QNN has no type for it or its integers are used as plain integers."""
         found = self._read(node, origin)
         if found is None or _as_integers(node):
             return None
@@ -180,7 +180,7 @@ class Encodings:
         return key not in self.values
 
     def dequantize(self, node: Node, origin: Callable[[Node], Key]) -> bool | None:
-        """Reads a dequantize node; whether its floats are needed, None where its integers cannot be read as quantized."""
+        """Reads a dequantize node; True if its floats are needed, None if its integers cannot be read as quantized."""
         if (found := self._read(node, origin)) is None:
             return None
         source = _tensor(node)
@@ -194,7 +194,7 @@ class Encodings:
         return any(self.takes_floats(u) for u in node.users)
 
     def before_cutting(self, nodes: Iterable[Node], origin: Callable[[Node], Key]) -> None:
-        """Gives what a cutting node alone reads the encoding of its result."""
+        """Gives a tensor that only a clipping node reads the encoding of that node's result."""
         for node in reversed(list(nodes)):
             source = node.args[0] if node.args else None
             if (
@@ -210,7 +210,7 @@ class Encodings:
                 self.of.setdefault(origin(source), found)
 
     def alias(self, node: Node, source: Node) -> None:
-        """``node`` is ``source``, also to those that read integers."""
+        """Makes ``node`` the same as ``source`` for readers of integers, too."""
         if source in self.operands:
             self.operands[node] = self.operands[source]
 
@@ -222,7 +222,7 @@ class Encodings:
         raise Unknown("an encoding that is computed")
 
     def _alone(self, source: Node, found: Encoded, origin: Callable[[Node], Key]) -> bool:
-        """Whether nothing but quantize nodes of this encoding reads what ``source`` makes, and an op makes it."""
+        """True if an op makes ``source`` and only quantize nodes with this encoding read it."""
         maker = source.args[0] if source.target is operator.getitem else source
         if (
             not isinstance(maker, Node)
@@ -236,7 +236,7 @@ class Encodings:
         return all(is_quantize(u) and self._read(u, origin) == found for u in source.users)
 
     def _read(self, node: Node, origin: Callable[[Node], Key]) -> Encoded | None:
-        """What a quantize or dequantize node says; None where that is no type of QNN's, or computed."""
+        """The encoding of a quantize or dequantize node; None if it is computed or QNN has no type for it."""
         try:
             return encoding(node, lambda v: self._numbers(v, origin))
         except Unknown:

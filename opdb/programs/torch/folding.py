@@ -1,4 +1,4 @@
-"""Nodes that read constants alone, computed when the program is read."""
+"""Computes nodes that read only constants while the program is read."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from opdb.programs.torch.targets import SHAPE_ONLY
 from opdb.programs.torch.tensors import ProgramTensors
 from opdb.programs.torch.view_encodings import moved
 
-#: Targets whose elements may be anything.
+#: Targets whose elements are undefined.
 EMPTY = re.compile(r"aten\.(new_)?empty(_|\.)")
-#: Views of what is contiguous in the program; the constant before them may have other strides, since it is not copied.
+#: Views of tensors that are contiguous in the program; the constant before them may have other strides, since it is not copied.
 OF_ANY_STRIDES = {
     "aten.view.default": torch.ops.aten.reshape.default, "aten.view_copy.default": torch.ops.aten.reshape.default,
     "aten._unsafe_view.default": torch.ops.aten.reshape.default,
 }  # fmt: skip
-MAX_FOLDED = 64 * 1024 * 1024  # bytes of one constant that is computed ahead
+MAX_FOLDED = 64 * 1024 * 1024  # bytes of the results of one node
 
 
 def move_constant(tensors: ProgramTensors, node: torch.fx.Node) -> bool:
-    """Moves the stored integers of a constant now, as the node would; returns whether it did."""
+    """Moves the stored integers of a constant now, as the node would; returns True if it did."""
     source = node.args[0] if node.args else None
     key = tensors.encodings.operands.get(source) if is_dequantize(source) else None
     if key not in tensors.values:
@@ -38,7 +38,7 @@ def move_constant(tensors: ProgramTensors, node: torch.fx.Node) -> bool:
 
 
 def fold(tensors: ProgramTensors, node: torch.fx.Node) -> bool:
-    """Computes the node now if everything that it reads is known; returns whether it did."""
+    """Computes the node now if everything that it reads is known; returns True if it did."""
     if (
         not isinstance(node.target, torch._ops.OpOverload)
         or torch.Tag.nondeterministic_seeded in node.target.tags
@@ -56,7 +56,7 @@ def fold(tensors: ProgramTensors, node: torch.fx.Node) -> bool:
     ):
         return False
     values = {n: _value(tensors, n) for n in read}
-    if any(v.is_meta for v in values.values()):  # shapes and data types alone
+    if any(v.is_meta for v in values.values()):  # only shapes and data types
         result: Any = [torch.empty_like(t, device="meta") for t in made]
     else:
         args, kwargs = torch.fx.node.map_arg((args, node.kwargs), partial(_value, tensors))
@@ -72,7 +72,7 @@ def _is_known(tensors: ProgramTensors, node: torch.fx.Node) -> bool:
 
 
 def _value(tensors: ProgramTensors, node: torch.fx.Node) -> torch.Tensor:
-    """The value of a tensor; zeros where it is not known and only its shape and data type are read."""
+    """The value of a tensor; zeros if it is not known and only its shape and data type are read."""
     key, fake = tensors.origin(node), node.meta["val"]
     if key not in tensors.values and is_dequantize(node) and _is_known(tensors, node):
         if tensors.values[tensors.encodings.operands[node]].is_meta:

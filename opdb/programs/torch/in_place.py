@@ -1,7 +1,7 @@
-"""Calls that change their argument become calls that return the new value, without tracing the program again.
+"""Replaces calls that change their argument by calls that return the new value, without tracing the program again.
 
-``relu_(conv)`` is ``relu(conv)`` for everybody who reads ``conv`` behind it, as long as no view shares its memory.  PyTorch's own
-way, ``run_decompositions``, traces the program twice: 2.0 s of MobileNetV2, whose graph takes 0.4 s to finalize.
+``relu_(conv)`` is ``relu(conv)`` for all later readers of ``conv``, as long as no view shares its memory.  PyTorch's own
+way, ``run_decompositions``, traces the program twice: 2.0 s for MobileNetV2, whose graph takes 0.4 s to finalize.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from torch.fx.node import map_arg
 
 
 def out_of_place(exported: ExportedProgram) -> ExportedProgram | None:
-    """A program without such calls, with the names of the nodes that there are; the given one stays as it is.
+    """A copy of the program without such calls, with the same node names.
 
-    None where one of them changes an input, a parameter, a view or what has views, or has no form that returns the value.
+    None if a call changes an input, a parameter, a view or a tensor with views, or has no form that returns the value.
     """
     calls = [n for n in exported.graph.nodes if _changes(n)]
     forms = {n: _form(n) for n in calls}
@@ -33,16 +33,16 @@ def out_of_place(exported: ExportedProgram) -> ExportedProgram | None:
 
 
 def copy_of(exported: ExportedProgram) -> tuple[ExportedProgram, dict[Node, Node]]:
-    """The same program with a graph of its own, and the copy of each node; names are kept, tensors are shared."""
+    """The same program with a copy of its graph, and the copy of each node; names are kept, tensors are shared."""
     graph = Graph()
     copies: dict[Node, Node] = {}
     made = graph.graph_copy(exported.graph, copies)
     graph.output(made)
     for node, copy in copies.items():
-        copy.name = node.name  # the signature has it; a copy of ``input`` is called otherwise
+        copy.name = node.name  # the signature has it; a copy of ``input`` gets another name
     end = next(iter(reversed(graph.nodes)))
     end.meta = dict(next(iter(reversed(exported.graph.nodes))).meta)
-    if not isinstance(exported, ExportedProgram):  # what opdb.plugins.executorch.delegate.aten reads of one
+    if not isinstance(exported, ExportedProgram):  # the part that opdb.plugins.executorch.delegate.aten reads
         return exported.with_graph(graph), copies
     program = type(exported)(
         root=GraphModule(exported.graph_module, graph),
@@ -59,7 +59,7 @@ def copy_of(exported: ExportedProgram) -> tuple[ExportedProgram, dict[Node, Node
 
 
 def recompiled(program: ExportedProgram) -> ExportedProgram:
-    """``program`` after its graph was changed."""
+    """``program``, ready to use after a change of its graph."""
     if isinstance(program, ExportedProgram):
         program.graph_module.recompile()
     return program
@@ -70,7 +70,7 @@ def _changes(node: Node) -> bool:
 
 
 def _form(node: Node) -> torch._ops.OpOverload | None:
-    """``aten.relu.default`` for ``aten.relu_.default``: the same arguments, of which it changes none."""
+    """The form that changes no argument, e.g. ``aten.relu.default`` for ``aten.relu_.default``; None if none has the same arguments."""
     target = node.target
     assert isinstance(target, torch._ops.OpOverload)
     packet = getattr(
@@ -84,7 +84,7 @@ def _form(node: Node) -> torch._ops.OpOverload | None:
 
 
 def _gives(form: torch._ops.OpOverload, call: Node) -> bool:
-    """Whether the result of ``form`` has the shape and type of the changed argument: ``ge_`` keeps floats, ``ge`` does not."""
+    """True if the result of ``form`` has the shape and type of the changed argument: ``ge_`` keeps floats, ``ge`` does not."""
     value = call.meta.get("val")
     if not isinstance(value, FakeTensor):
         return False
@@ -95,7 +95,7 @@ def _gives(form: torch._ops.OpOverload, call: Node) -> bool:
 
 
 def _alone(call: Node) -> bool:
-    """Whether the argument that is changed is a tensor that a call made anew, of which only the last value is viewed or returned."""
+    """True if the mutated argument is a fresh tensor and only its final value is viewed or returned."""
     if str(call.target) == "aten.dropout_.default" and call.args[2:] == (False,):
         return True  # it changes nothing
     schema = call.target._schema
@@ -106,7 +106,7 @@ def _alone(call: Node) -> bool:
         base = base.args[0]
     if base.op != "call_function" or _changes(base) or _shares(base):
         return False
-    same = [base]  # the nodes that stand for its memory, in the order of execution
+    same = [base]  # the nodes whose result is its memory, in the order of execution
     for node in same:
         same += [n for n in node.users if _changes(n) and n.args[0] is node and n not in same]
     last = max(same)
@@ -114,7 +114,7 @@ def _alone(call: Node) -> bool:
 
 
 def _shares(node: Node) -> bool:
-    """Whether a result may be a view of an argument; a call that changes its argument returns it."""
+    """True if a result may be a view of an argument; not for a call that changes its argument and returns it."""
     if not isinstance(node.target, torch._ops.OpOverload):
         return True
     schema = node.target._schema
@@ -122,5 +122,5 @@ def _shares(node: Node) -> bool:
     return named or (not schema.is_mutable and any(r.alias_info is not None for r in schema.returns))
 
 
-#: They return a view or a copy, and their schemas do not say so.
+#: Operators that return a view or a copy although their schemas do not show it.
 COPY_OR_VIEW = {"aten.reshape", "aten.contiguous", "aten.flatten", "aten.to", "aten.type_as", "aten.dropout"}

@@ -1,4 +1,4 @@
-"""Conversions to integers of fewer bits, which QNN cuts off where PyTorch wraps around: right if the numbers fit."""
+"""Conversions to integers of fewer bits, where QNN clips and PyTorch wraps around: correct if the numbers fit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CONVERSIONS = ("_to_copy", "to", "type_as")
 
 
 def through_int32(exported: ExportedProgram) -> ExportedProgram:
-    """The program in which floats become integers of fewer bits by way of int32, where they fit; itself if there are none."""
+    """A copy of the program that converts floats to integers of fewer bits via int32 if they fit; itself if there are none."""
     if not any(map(_from_floats, exported.graph.nodes)):
         return exported
     made, _ = copy_of(exported)
@@ -38,7 +38,7 @@ def _from_floats(node: Node) -> bool:
 
 
 def keeps_numbers(node: Node) -> bool:
-    """Whether a conversion of integers to ones of fewer bits is known to keep every number; e.g. of 20 classes to uint8."""
+    """True if a conversion of integers to fewer bits is known to keep every number; e.g. of 20 classes to uint8."""
     source = node.args[0]
     if not isinstance(source, Node):
         return False

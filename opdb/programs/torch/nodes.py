@@ -1,4 +1,4 @@
-"""Nodes of a program as generated builders read them: the ``NodeView``s of opdb.runtime.forms."""
+"""The nodes of a program that generated builders read: the ``NodeView``s of opdb.runtime.forms."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TorchNode:
         return self._converted(name, type_, value)
 
     def _converted(self, name: str, type_: str, value: Any) -> Any:
-        """``value`` as the rule language has it.  ``type_`` as torch spells it; e.g. Optional[Tensor]."""
+        """``value`` in the form of the rule language.  ``type_`` as torch spells it; e.g. Optional[Tensor]."""
         if value is None:
             return None
         if "Tensor" in type_:
@@ -82,7 +82,7 @@ class TorchNode:
     def _tensor(self, name: str, value: Any) -> TensorRef:
         if isinstance(value, torch.fx.Node):
             return self._operand(value, name)
-        # A Python number in the place of a tensor takes part as PyTorch promotes it.
+        # A Python number instead of a tensor has the type to which PyTorch promotes it.
         number = self._number(name, value)
         like = next(
             (v for v in self.node.all_input_nodes if isinstance(v.meta.get("val"), torch.Tensor)), self.node
@@ -96,7 +96,7 @@ class TorchNode:
         return self.program.ref(operands.read(self.program, node, self.node, argument), node)
 
     def sources(self) -> list[Key]:
-        """The tensors that it reads, constants too."""
+        """The tensors that it reads, including constants."""
         return list(dict.fromkeys(self.program.read_by(n, self.node) for n in self.node.all_input_nodes))
 
     def result(self, index: int) -> TensorRef:
@@ -125,12 +125,12 @@ class TorchNode:
         return t if t.static else None
 
     def in_8_bits(self) -> InEightBits | None:
-        """The same node reading weights of 8 bits; None if it reads none of fewer, or in blocks."""
+        """The same node reading its weights in 8 bits; None if it reads no weight of fewer bits or in blocks."""
         return InEightBits(self.program, self.node) if operands.narrow(self.program, self.node) else None
 
 
 class InEightBits(TorchNode):
-    """A node whose target has no form for weights of fewer bits, or in blocks: it reads the same numbers in 8 bits."""
+    """A node whose target has no form for weights of fewer bits, or in blocks: it reads the same values in 8 bits."""
 
     def in_8_bits(self) -> None:
         return None
@@ -139,12 +139,12 @@ class InEightBits(TorchNode):
         return self.program.ref(operands.read(self.program, node, self.node, argument, wide=True), node)
 
     def around(self, lowered: Lowered) -> Lowered:
-        """``lowered`` as it is: no op makes up the difference."""
+        """Returns ``lowered`` as it is: no other op is needed."""
         return lowered
 
 
 class Conversion(TorchNode):
-    """A quantize or dequantize node that stays an op: QNN's, whose ``x`` is the node's first argument."""
+    """A quantize or dequantize node that stays an op, as QNN's op, whose ``x`` is the node's first argument."""
 
     def __init__(self, program: ProgramTensors, node: torch.fx.Node, op: str) -> None:
         super().__init__(program, node)
@@ -163,7 +163,7 @@ class Conversion(TorchNode):
 
 
 class Narrowing(TorchNode):
-    """A conversion to integers of fewer bits that have all its numbers: QNN's Cast, whose ``x`` is what is converted."""
+    """A conversion to integers of fewer bits that hold all its numbers: QNN's Cast, whose ``x`` is the converted tensor."""
 
     def __init__(self, program: ProgramTensors, node: torch.fx.Node) -> None:
         super().__init__(program, node)
@@ -176,7 +176,7 @@ class Narrowing(TorchNode):
 
 
 class Branches(TorchNode):
-    """A call of graphs (torch.cond, torch.while_loop), which no op is."""
+    """A call of graphs (torch.cond, torch.while_loop), for which there is no op."""
 
     def __init__(self, program: ProgramTensors, node: torch.fx.Node) -> None:
         self.program, self.node = program, node

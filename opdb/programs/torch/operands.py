@@ -1,4 +1,4 @@
-"""Quantized tensors as the nodes that read them get them: moved, widened, and biases in steps of the products."""
+"""Quantized tensors in the form that their readers get: moved, widened, and biases in steps of the products."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ IN_8_BITS = "_in_8_bits"
 
 
 def read(program: ProgramTensors, node: Node, reader: Node, argument: str, wide: bool = False) -> Key:
-    """The tensor that ``reader`` gets as an argument that is ``node`` in PyTorch.
+    """The tensor that ``reader`` gets as ``argument``, which is ``node`` in PyTorch.
 
-    ``wide``: weights of fewer bits, or in blocks, in 8 bits.
+    ``wide``: give weights of fewer bits, or in blocks, in 8 bits.
     """
     key = program.read_by(node, reader)
     if key not in program.values:
@@ -30,7 +30,7 @@ def read(program: ProgramTensors, node: Node, reader: Node, argument: str, wide:
 
 
 def narrow(program: ProgramTensors, reader: Node) -> bool:
-    """Whether a node reads a constant of fewer than 8 bits, or in blocks."""
+    """True if a node reads a constant of fewer than 8 bits, or in blocks."""
     return any(_narrow(program, program.read_by(n, reader)) for n in reader.all_input_nodes)
 
 
@@ -40,16 +40,16 @@ def _narrow(program: ProgramTensors, key: Key) -> bool:
 
 
 def _in_blocks(program: ProgramTensors, key: Key) -> bool:
-    """Whether a weight has blocks.
+    """True if a weight has blocks.
 
-    MatMul gets such a weight in 8 bits: a decoder block of AIMET's with MatMuls in blocks was 5,313 of 65,536 steps off on HTP.
+    MatMul gets such a weight in 8 bits: AIMET's decoder block with MatMul weights in blocks was 5,313 of 65,536 steps off on HTP.
     """
     found = program.encodings.of.get(key)
     return found is not None and found[1].blocks is not None
 
 
 def _widened(program: ProgramTensors, key: Key) -> Key:
-    """The same numbers in 8 bits with one scale, or one for each channel."""
+    """The same values in 8 bits with one scale, or one per channel."""
     wide = (f"{key[0]}{IN_8_BITS}", key[1])
     if wide not in program.values:
         value, (dtype, quant) = program.values[key], program.encodings.of[key]
@@ -59,7 +59,7 @@ def _widened(program: ProgramTensors, key: Key) -> Key:
         else:
             kind = quant.encoding.removeprefix("BW_")
             if dtype == "sq8" and quant.bits == 4 and not any(quant.offset):
-                # As large as they fit: HTP's sums of 16 bits came nearer, from 23 steps to 4 (docs/results/quantized-onnx.md).
+                # As large as 8 bits hold: the error of HTP's 16-bit sums fell from 23 steps to 4 (docs/results/quantized-onnx.md).
                 value, quant = value * 16, replace(quant, scale=tuple(s / 16 for s in quant.scale))
         program.values[wide] = value
         program.encodings.of[wide] = dtype, replace(quant, encoding=kind, bits=None, blocks=None)
@@ -67,7 +67,7 @@ def _widened(program: ProgramTensors, key: Key) -> Key:
 
 
 def _spread(value: torch.Tensor, quant: Quant) -> torch.Tensor:
-    """Each element times the integer of its block: -128 to 112."""
+    """Each element times its block's integer: -128 to 112."""
     assert quant.blocks is not None and quant.axis is not None
     along = 1 - quant.axis
     steps = torch.tensor(quant.blocks.scales, dtype=torch.int8).reshape(-1, quant.blocks.per_axis)
@@ -79,9 +79,9 @@ def _spread(value: torch.Tensor, quant: Quant) -> torch.Tensor:
 
 
 def _bias(program: ProgramTensors, key: Key, reader: Node, wide: bool) -> Key:
-    """Of a bias beside quantized tensors the integers in steps of the products.
+    """The integers of a bias next to quantized tensors, in steps of the products.
 
-    A stored bias stays as it is, but for one of a single scale beside a weight with a scale for each filter: HTP reads it as 0.
+    A stored bias stays as it is, except one with a single scale next to a weight with a scale per filter: HTP reads it as 0.
     """
     of = program.encodings.of
     x, weight = (of.get(read(program, n, reader, "", wide)) for n in reader.args[:2] if isinstance(n, Node))
@@ -103,17 +103,17 @@ def _bias(program: ProgramTensors, key: Key, reader: Node, wide: bool) -> Key:
 
 
 def _filters(reader: Node) -> int:
-    """The dimension of the weight along which its filters are."""
+    """The dimension of the filters in the weight."""
     joined = str(reader.target) == "aten.convolution.default" and bool(reader.args[6])
     return int(joined or str(reader.target) in TRANSPOSED)
 
 
 def bias(value: torch.Tensor, x: Quant, weight: Quant, filters: int) -> tuple[torch.Tensor, Encoded] | None:
-    """A bias in floats as stored integers in steps of the products; None where these have no single step for a channel.
+    """A float bias as stored integers in steps of the products; None if a channel has no single step.
 
-    Beside a weight in blocks the step is that of the channel's scale, which QNN asks for.
-    ``filters``: the dimension of the weight along which its filters are, of each group if there are several scales but fewer
-    than filters.
+    With a weight in blocks the step is that of the channel's scale, as QNN requires.
+    ``filters``: the dimension of the filters in the weight, counted per group if there are several scales but fewer than
+    filters.
     """
     if x.axis is not None or x.blocks is not None:
         return None

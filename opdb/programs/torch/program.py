@@ -1,8 +1,8 @@
-"""A torch.export program as node views: what generated builders read.
+"""A torch.export program as node views, which generated builders read.
 
 One ``Program`` holds the call nodes in order, the tensors by origin ``(node name, result index)``, and the
-values of what is known before running: parameters, buffers, constants, and whatever is computed from them
-alone.  QNN has no 64-bit indices and no tensors of rank 0: int64 becomes i32, rank 0 becomes [1].
+values known before running: parameters, buffers, constants, and everything computed only from them.
+QNN has no 64-bit indices and no tensors of rank 0: int64 becomes i32, rank 0 becomes [1].
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from opdb.programs.torch.view_encodings import along_moves
 
 @dataclass
 class Program(ProgramTensors):
-    """``states``: the buffers that the program changes -> the input that holds one before a run and the output after it; these follow
-    the program's own ``inputs`` and ``outputs``.
+    """``states``: each buffer that the program changes -> the input with its value before a run and the output with its value after it;
+    they follow the program's own ``inputs`` and ``outputs``.
     """
 
     nodes: list[TorchNode] = field(default_factory=list)
     inputs: list[Key] = field(default_factory=list)
     outputs: list[Key] = field(default_factory=list)
     states: dict[str, tuple[Key, Key]] = field(default_factory=dict)
-    skipped: dict[str, str] = field(default_factory=dict)  # nodes that are no QNN op -> why
+    skipped: dict[str, str] = field(default_factory=dict)  # nodes that are not a QNN op -> why
 
     def __post_init__(self) -> None:
-        """Reads the program, step by step; a step sees what those before it found."""
+        """Reads the program, step by step; each step uses the results of the earlier ones."""
         # 1. Rewrite calls that no mapping reads.  First, because it makes other nodes, and all else is found by node.
         self.exported = plain(self.exported, READ_WITHOUT_SPEC)
         # 2. Start the tables of tensors.  They hold the nodes of the rewritten graph.
         super().__post_init__()
-        # 3. Take inputs, states and the values of parameters and constants.  Before the calls, which fold what reads values alone.
+        # 3. Take inputs, states and the values of parameters and constants.  Before the calls, which fold nodes that read only values.
         self._read_placeholders()
         # 4. Make each call a node, an encoding, an alias or a constant, in the order of the graph: whether a call is folded, and what
         #    a dequantize node stands for, depends on the calls that it reads.
         self._read_calls()
         # 5. Carry encodings over nodes that only move elements, forward, then backward.  After all calls, because a tensor may get its
-        #    encoding from a quantize node behind the node that moves it.
+        #    encoding from a quantize node after the node that moves it.
         along_moves(self.encodings, [n.node for n in self.nodes], self.origin)
-        # 6. Give what only a clamp or a relu reads the encoding of its result, which may come from step 5.
+        # 6. Give a tensor that only a clamp or a relu reads the encoding of the result, which may come from step 5.
         self.encodings.before_cutting((n.node for n in self.nodes), self.origin)
         # 7. Take outputs, and the states' values after a run.  After step 4, which finds the origins that aliases have.
         self._read_results()
@@ -159,6 +159,6 @@ class Program(ProgramTensors):
 
 
 def _is_graph(node: torch.fx.Node) -> bool:
-    """Whether a node is a graph that a call runs."""
+    """True if a node is a graph that a call runs."""
     held = getattr(node.graph.owning_module, str(node.target), None)
     return node.op == "get_attr" and isinstance(held, torch.fx.GraphModule)

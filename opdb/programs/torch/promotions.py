@@ -1,4 +1,4 @@
-"""Operators that read several data types read one: what PyTorch promotes within the operator is a conversion before it.
+"""Gives each operator operands of one data type: a promotion inside PyTorch's operator becomes a conversion before it.
 
 ``x * mask`` is ``x * mask.to(float32)``, ``n / 2`` is ``n.to(float32) / 2``.  QNN's ops read tensors of one type.
 """
@@ -15,15 +15,15 @@ from torch.fx.node import map_arg
 from opdb.programs.torch.bounds import operator_of
 from opdb.programs.torch.in_place import copy_of, recompiled
 
-#: Their operands are converted to the data type that the operands have together; the result is truth values.
+#: Operators whose operands are converted to the operands' common data type; the result is boolean.
 COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
-#: Their operands are converted to the data type of the result.
+#: Operators whose operands are converted to the data type of the result.
 ARITHMETIC = frozenset({
     "add", "sub", "rsub", "mul", "div", "true_divide", "floor_divide", "fmod", "remainder", "pow", "maximum", "minimum", "fmax",
     "fmin", "atan2", "hypot", "copysign", "xlogy", "lerp", "addcmul", "addcdiv", "clamp", "clamp_min", "clamp_max", "where", "cat",
     "stack", "bitwise_and", "bitwise_or", "bitwise_xor",
 })  # fmt: skip
-#: Of whole numbers and truth values they make floats.
+#: Operators that make floats from integers and booleans.
 TO_FLOATS = frozenset({
     "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "exp2", "expm1", "log", "log10", "log1p",
     "log2", "logit", "reciprocal", "rsqrt", "sigmoid", "sin", "sinc", "sinh", "sqrt", "tan", "tanh",
@@ -31,12 +31,12 @@ TO_FLOATS = frozenset({
 
 #: QNN has int32 for both.
 WHOLE = frozenset({torch.int32, torch.int64})
-#: QNN compares no numbers of these types; int32 has all their values.
+#: QNN cannot compare numbers of these types; int32 has all their values.
 SMALL = frozenset({torch.uint8, torch.int8, torch.int16})
 
 
 def promoted(exported: ExportedProgram) -> ExportedProgram:
-    """The program with such conversions, a copy; ``exported`` itself where it needs none."""
+    """A copy of the program with such conversions; ``exported`` itself if it needs none."""
     if not any(_converted(node) for node in exported.graph.nodes):
         return exported
     made, _ = copy_of(exported)
@@ -56,7 +56,7 @@ def _convert(graph: Graph) -> None:
 
 
 def _read(node: Node, instead: dict[Node, Node]) -> None:
-    """Lets ``node`` read other operands; what it chooses by stays."""
+    """Replaces operands of ``node``, except the condition by which it chooses."""
 
     def other(operand: Node) -> Node:
         return instead.get(operand, operand)
@@ -67,7 +67,7 @@ def _read(node: Node, instead: dict[Node, Node]) -> None:
 
 
 def conversion(graph: Graph, source: Node, dtype: torch.dtype, reader: Node) -> Node:
-    """A node that converts ``source`` for ``reader``, at the place where ``graph`` inserts, called e.g. mask_as_float32."""
+    """A node that converts ``source`` for ``reader``, at the place where ``graph`` inserts, named e.g. mask_as_float32."""
     name = f"{source.name}_as_{str(dtype).removeprefix('torch.')}"
     target = torch.ops.aten._to_copy.default
     made = graph.create_node("call_function", target, (source,), {"dtype": dtype}, name)
@@ -77,7 +77,7 @@ def conversion(graph: Graph, source: Node, dtype: torch.dtype, reader: Node) -> 
 
 
 def _converted(node: Node) -> dict[Node, torch.dtype]:
-    """The operands that ``node`` converts, and to which data type."""
+    """The operands of ``node`` to convert, and their new data types."""
     return {o: dtype for o, dtype in _operands(node) if o.meta["val"].dtype != dtype}
 
 
@@ -98,12 +98,12 @@ def _operands(node: Node) -> Iterator[tuple[Node, torch.dtype]]:
 
 
 def _together(comparison: Node) -> torch.dtype:
-    """The data type in which numbers are compared."""
+    """The data type for the comparison."""
     left, right = map_arg(comparison.args, lambda n: n.meta["val"])
     dtype = torch.result_type(left, right)
     return torch.int32 if dtype in SMALL else dtype
 
 
 def _chooses(node: Node) -> int:
-    """How many arguments in front are truth values by which the operator chooses, and stay such."""
+    """The number of leading boolean arguments by which the operator chooses; they are not converted."""
     return int(operator_of(node) == "where")

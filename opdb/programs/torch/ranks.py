@@ -1,7 +1,7 @@
-"""Permutations of six and more dimensions between views, as the same ones of at most five: QNN's tensors have no more.
+"""Rewrites permutations of six or more dimensions between views in at most five: QNN's tensors have no more.
 
-A view, a permutation and a view (windows of Swin, pixel shuffles) move blocks of numbers.  Dimensions that stay side by side move
-as one, dimensions of size 1 do not move at all.  Where more than five are left, two blocks change places first.
+A view, a permutation and a view (windows of Swin, pixel shuffles) move blocks of numbers.  Dimensions that stay adjacent move
+as one, dimensions of size 1 do not move at all.  If more than five are left, two blocks change places first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ aten = torch.ops.aten
 #: The edge dialect has copying forms.
 EXCHANGES = {aten.transpose.int, aten.transpose_copy.int}
 PERMUTATIONS = {aten.permute.default, aten.permute_copy.default, *EXCHANGES}
-#: Of any shape: each number by itself.
+#: Elementwise targets, which take any shape.
 BY_ELEMENT = {
     "quantized_decomposed.quantize_per_tensor.default", "quantized_decomposed.dequantize_per_tensor.default",
     "aten.clone.default", "aten.contiguous.default", "aten.alias.default", "aten.detach.default",
@@ -31,7 +31,7 @@ BY_ELEMENT = {
 
 
 def in_fewer_dimensions(exported: ExportedProgram) -> ExportedProgram:
-    """The program with such permutations in at most five dimensions; ``exported`` itself where it has none, else a copy."""
+    """A copy of the program with such permutations in at most five dimensions; ``exported`` itself if it has none."""
     if not any(_found(node) for node in exported.graph.nodes):
         return exported
     made, _ = copy_of(exported)
@@ -40,7 +40,7 @@ def in_fewer_dimensions(exported: ExportedProgram) -> ExportedProgram:
 
 
 def lower_ranks(graph: Graph) -> bool:
-    """Changes the graph in place, where nodes keep their names; whether anything changed."""
+    """Changes the graph in place, keeping the names of nodes; returns True if anything changed."""
     changed = False
     for node in list(graph.nodes):
         if (way := _found(node)) is not None:
@@ -53,7 +53,7 @@ def lower_ranks(graph: Graph) -> bool:
 
 @dataclass(frozen=True)
 class _Way:
-    """``base``: what the first view sees.  ``before``, ``after``: nodes of each number by itself on both sides of the permutation."""
+    """``base``: the tensor under the first view.  ``before``, ``after``: elementwise nodes on both sides of the permutation."""
 
     view: Node
     base: Node
@@ -61,11 +61,11 @@ class _Way:
     order: tuple[int, ...]
     before: list[Node] = field(default_factory=list)
     after: list[Node] = field(default_factory=list)
-    ends: list[tuple[Node, Node]] = field(default_factory=list)  # the views behind, and what each sees
+    ends: list[tuple[Node, Node]] = field(default_factory=list)  # the views after it, and what each reads
 
 
 def _found(node: Node) -> _Way | None:
-    """What surrounds a permutation of many dimensions, if views do."""
+    """The views and nodes around a permutation of more than five dimensions; None if it is not between views."""
     if node.op != "call_function" or node.target not in PERMUTATIONS or len(_shape(node)) <= MOST:
         return None
     if not all(isinstance(d, int) for d in _shape(node)):
@@ -163,11 +163,11 @@ def _reshaped(node: Node, shape: Sequence[int]) -> Node:
 def permutations(
     shape: Sequence[int], order: Sequence[int]
 ) -> tuple[list[int], list[tuple[list[int], tuple[int, ...]]]]:
-    """The same move of numbers in at most ``MOST`` dimensions: a shape to begin with, and (shape, order) of each permutation."""
+    """The same permutation in at most ``MOST`` dimensions: a shape to begin with, and (shape, order) of each step."""
     sizes, order = merged(shape, order)
     steps: list[tuple[list[int], tuple[int, ...]]] = []
     while len(sizes) > MOST:
-        # The first block that is not in its place goes there; what stood between follows.
+        # Move the first block that is not in its place there; the blocks in between follow.
         to = next(place for place, d in enumerate(order) if place != d)
         at = order[to]
         blocks = [sizes[:to], sizes[to:at], sizes[at : at + 1], sizes[at + 1 :]]
@@ -179,7 +179,7 @@ def permutations(
 
 
 def merged(shape: Sequence[int], order: Sequence[int]) -> tuple[list[int], list[int]]:
-    """A permutation without dimensions of size 1, and with those as one that stay side by side."""
+    """A permutation without dimensions of size 1, with dimensions that stay adjacent merged."""
     order = [d for d in order if shape[d] != 1]
     groups: list[list[int]] = []
     kept = [d for d, size in enumerate(shape) if size != 1]

@@ -1,4 +1,4 @@
-"""ATen targets that the reader of programs treats in a way of their own."""
+"""ATen targets that opdb.programs.torch treats specially."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ SAME_VALUE = frozenset({
     "aten.detach.default", "aten.detach_copy.default", "aten.lift_fresh.default",
     "aten.lift_fresh_copy.default",
 })  # fmt: skip
-#: Targets whose result is their first argument where it has its data type.
+#: Targets whose result is their first argument if it already has the data type.
 CONVERSIONS = frozenset({
     "aten._to_copy.default", "aten.to.device", "aten.to.dtype", "aten.to.dtype_layout", "aten.to.other",
     "aten.type_as.default",
 })  # fmt: skip
-#: Targets that read the shape and the data type of their first argument and no element.
+#: Targets that read the shape and the data type of their first argument, but no element.
 SHAPE_ONLY = frozenset({
     "aten.copy.default", "aten.empty_like.default", "aten.fill.Scalar", "aten.fill.Tensor",
     "aten.full_like.default", "aten.new_empty.default", "aten.new_empty_strided.default",
@@ -25,7 +25,7 @@ NO_VALUE = frozenset({
     "aten._assert_async.msg", "aten._assert_scalar.default", "aten._assert_tensor_metadata.default",
     "aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default",
 })  # fmt: skip
-#: Composites of PyTorch that a program reads as they are.
+#: Targets that stay whole without a spec.
 READ_WITHOUT_SPEC = SAME_VALUE | CONVERSIONS | SHAPE_ONLY | NO_VALUE | {
     "aten.dropout.default", "opdb.dequantize_blocks.default",
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The tensors of a program: by origin, with QNN's data types, encodings, and the values of those that are known."""
+"""The tensors of a program by origin, with QNN's data types, encodings, and the known values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INTEGERS: Mapping[str, torch.dtype] = {
 
 
 def beyond_int32(tensor: torch.Tensor) -> int | None:
-    """A value of an int64 that int32 does not have."""
+    """A value of an int64 tensor that int32 cannot hold, or None."""
     if tensor.dtype != torch.int64 or tensor.is_meta or not tensor.numel():
         return None
     least, most = (int(v) for v in torch.aminmax(tensor))
@@ -36,9 +36,9 @@ def beyond_int32(tensor: torch.Tensor) -> int | None:
 
 @dataclass
 class ProgramTensors:
-    """``float_dtype``: what float32 becomes; f16 for graphs whose tensors shall be half precision.
+    """``float_dtype``: the type that replaces float32; f16 for graphs in half precision.
 
-    ``in_floats``: names of nodes that read and write floats whatever the quantize nodes around them say: those of the host
+    ``in_floats``: names of nodes that read and write floats even next to quantize nodes: the host's nodes
     (opdb.execute.dispatch).
     """
 
@@ -55,11 +55,11 @@ class ProgramTensors:
         self._by_name = {n.name: n for n in self.exported.graph.nodes}
 
     def origin(self, node: torch.fx.Node) -> Key:
-        """The tensor that a node's result is in PyTorch."""
+        """The tensor that a node returns in PyTorch."""
         return self.origins[node]
 
     def read_by(self, node: torch.fx.Node, reader: torch.fx.Node) -> Key:
-        """The tensor that ``reader`` reads of ``node``: behind a dequantize node the stored integers."""
+        """The tensor that ``reader`` reads from ``node``: the stored integers if ``node`` dequantizes them."""
         if reader.name in self.in_floats:
             return self.origin(node)
         return self.encodings.operands.get(node) or self.origin(node)
@@ -70,7 +70,7 @@ class ProgramTensors:
         return self.float_dtype if dtype == torch.float32 else DTYPES[dtype]
 
     def ref(self, key: Key, node: torch.fx.Node | None = None) -> TensorRef:
-        """The tensor of an origin.  Raises Rejection where its shape, dtype or values cannot be a QNN tensor's."""
+        """The tensor of an origin.  Raises Rejection if its shape, dtype or values cannot be a QNN tensor's."""
         fake = self.fake(key, node)
         shape = tuple(fake.shape) or (1,)
         symbols = [str(d) for d in shape if not isinstance(d, int)]
@@ -86,7 +86,7 @@ class ProgramTensors:
         return TensorRef(shape, dtype, static=static, key=key, quant=quant, base_shape=shape)
 
     def fake(self, key: Key, node: torch.fx.Node | None = None) -> torch.Tensor:
-        """The tensor's dtype and shape in PyTorch, of a quantized one those of its integers; a constant's value."""
+        """A tensor with the dtype and shape in PyTorch (a quantized one's integers); for a constant, its value."""
         if key in self.values:
             return self.values[key]
         value = (node or self._by_name[key[0]]).meta.get("val")

@@ -1,4 +1,4 @@
-"""How large the values of a program become on samples of real inputs."""
+"""Measures how large the values of a program become on samples of real inputs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Watching(torch.fx.Interpreter):  # type: ignore[misc]
 
 
 def largest_values(program: ExportedProgram, samples: Iterable[Sequence[Any]]) -> dict[str, float]:
-    """By node, the largest finite absolute value of its result.  ``samples``: arrays in the order of the program's inputs."""
+    """The largest finite absolute value of each node's result.  ``samples``: arrays in the order of the program's inputs."""
     module = program.module()
     watching = _Watching(module)
     placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]

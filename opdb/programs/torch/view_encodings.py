@@ -1,6 +1,6 @@
-"""Encodings of what only moves: a Transpose of stored integers is the same integers elsewhere, with the same encoding.
+"""Carries encodings over nodes that only move elements: transposed integers are the same integers, with the same encoding.
 
-Files say the encoding of what computes, and not always of what moves it: TensorFlow Lite's images are turned to be convolved.
+Files give encodings for nodes that compute, not always for nodes that move: TensorFlow Lite's images are transposed for convolutions.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from torch.fx import Node
 from opdb.programs.torch.encodings import Encoded, Encodings, Key, is_dequantize
 from opdb.runtime.axes import permuted, reshaped
 
-#: Targets that order all elements of their first argument anew.
+#: Targets that permute the dimensions of their first argument.
 ORDERING = frozenset({"aten.permute.default", "aten.t.default", "aten.transpose.int"})
-#: Targets that give all elements of their first argument, in their order, another shape.
+#: Targets that give their first argument another shape, with its elements in the same order.
 SHAPING = frozenset({
     "aten.reshape.default", "aten.squeeze.dim", "aten.squeeze.dims", "aten.unsqueeze.default", "aten.view.default",
 })  # fmt: skip
-#: Targets that put zeros around their first argument, which every encoding has a stored value of.
+#: Targets that put zeros around their first argument; every encoding has a stored value for zero.
 PADDING = frozenset({"aten.constant_pad_nd.default", "aten.pad.default"})
-#: Targets whose result has elements of their first argument, and no others but zeros.
+#: Targets whose result has only elements of their first argument, and zeros.
 MOVING = ORDERING | SHAPING | PADDING | {
     "aten.expand.default", "aten.flip.default", "aten.index_select.default", "aten.select.int", "aten.slice.Tensor",
 }  # fmt: skip
 
 
 def moved(node: Node, found: Encoded) -> Encoded | None:
-    """The encoding ``found`` after ``node`` moved the elements; None where it does something else."""
+    """The encoding ``found`` after ``node`` moved the elements; None if it cannot follow the move."""
     dtype, quant = found
     target = str(node.target)
     if target not in MOVING or target in PADDING:
@@ -52,13 +52,13 @@ def moved(node: Node, found: Encoded) -> Encoded | None:
 
 
 def along_moves(encodings: Encodings, nodes: Iterable[Node], origin: Callable[[Node], Key]) -> None:
-    """Gives what moves a tensor with an encoding the same one, and what is moved before a tensor has its encoding that one."""
+    """Gives a moved tensor the encoding of its source; then a source without one the encoding of its moved tensor."""
     moving = [
         n
         for n in nodes
         if _moves(n)
         and n.name not in encodings.in_floats
-        and n.meta["val"].dtype.is_floating_point  # not integers that are computed with as they are
+        and n.meta["val"].dtype.is_floating_point  # not plain integers
     ]
     for node in moving:
         source = node.args[0]

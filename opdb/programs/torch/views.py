@@ -1,9 +1,9 @@
-"""Views and permutations that leave the order of a tensor's numbers alone, as one view.
+"""Joins views, and permutations that keep the order of a tensor's elements, into one view.
 
-PyTorch's einsum moves dimensions of size 1 about: four operators where a view says the same (HTP-0354), which
+PyTorch's einsum moves dimensions of size 1 around: four operators instead of one view (HTP-0354), which
 benchmarks/htp_views.py counts.
 
-Also what a view shows: its base, and whether constants alone make that.
+Also finds the base of a view, and tells if only constants make it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ VIEWS = {
     aten.view.default, aten.reshape.default, aten._unsafe_view.default, aten.unsqueeze.default, aten.squeeze.default,
     aten.squeeze.dim, aten.squeeze.dims, aten.flatten.using_ints,
 }  # fmt: skip
-#: The edge dialect has copying forms of them.
+#: Their copying forms in the edge dialect.
 COPIES = {
     aten.view_copy.default, aten.unsqueeze_copy.default, aten.squeeze_copy.default, aten.squeeze_copy.dim,
     aten.squeeze_copy.dims,
@@ -31,14 +31,14 @@ PERMUTATIONS = {
     aten.permute.default, aten.permute_copy.default, aten.transpose.int, aten.transpose_copy.int, aten.mT.default,
     aten.t.default, aten.numpy_T.default, aten.swapaxes.default, aten.swapdims.default, aten.movedim.int,
 }  # fmt: skip
-#: What HTP's compiler makes part of a convolution, where the other operand is a constant.
+#: Operators that HTP's compiler folds into a convolution if the other operand is a constant.
 SCALINGS = {aten.mul.Tensor, aten.div.Tensor, aten.add.Tensor, aten.sub.Tensor}
 
 
 def between_views(node: Node) -> bool:
-    """True if views before and behind the node change its last dimension in one of the ways that HTP's compiler gets wrong.
+    """True if views before and after the node change its last dimension in one of the ways that HTP's compiler gets wrong.
 
-    A view is a chain of views too.  opdb.lower.workarounds.htp.views_around says which ways are wrong.
+    A chain of views counts as a view.  opdb.lower.workarounds.htp.views_around lists the wrong ways.
     """
     views = [n for n in node.all_input_nodes if keeps_order(n)]
     first, others = (
@@ -50,7 +50,7 @@ def between_views(node: Node) -> bool:
 
 
 def read_in_ranks(node: Node) -> set[int]:
-    """The ranks of the node's result, and of what the nodes that read it, or views of it, make."""
+    """The ranks of the node's result and of the results of nodes that read it or its views."""
     readers = [
         user
         for of in (node, *(v for n in node.users if keeps_order(n) for v in _chain(n)))
@@ -60,7 +60,7 @@ def read_in_ranks(node: Node) -> set[int]:
 
 
 def shown(node: Node) -> set[Shape]:
-    """The shapes of the views of a node's result, also behind permutations, sums and products."""
+    """The shapes of the views of a node's result, also after permutations, sums and products."""
     shapes, waiting, met = set(), [node], {node}
     while waiting:
         for user in waiting.pop().users:
@@ -75,14 +75,14 @@ def shown(node: Node) -> set[Shape]:
 
 
 def seen(node: Node) -> Node:
-    """What a chain of views sees."""
+    """The node under a chain of views."""
     while keeps_order(node):
         node = node.args[0]
     return node
 
 
 def of_constants(node: Node, constants: Container[str]) -> bool:
-    """Whether a node is one of ``constants``, by name, or calls make it of them alone."""
+    """True if a node is one of ``constants``, by name, or is computed only from them."""
     waiting, met = [node], {node}
     while waiting:
         some = waiting.pop()
@@ -95,7 +95,7 @@ def of_constants(node: Node, constants: Container[str]) -> bool:
 
 
 def _chain(view: Node) -> Iterator[Node]:
-    """A view and all that are made of it alone."""
+    """A view and all chains of views that start with it."""
     yield view
     for user in view.users:
         if keeps_order(user):
@@ -103,7 +103,7 @@ def _chain(view: Node) -> Iterator[Node]:
 
 
 def shorten(graph: Graph) -> None:
-    """Changes the graph in place; the names of what is left stay."""
+    """Shortens chains of views in the graph in place; the remaining nodes keep their names."""
     for node in list(graph.nodes):
         if not keeps_order(node):
             continue
@@ -116,7 +116,7 @@ def shorten(graph: Graph) -> None:
 
 
 def keeps_order(node: Node) -> bool:
-    """Whether a node is a view, or a permutation, that leaves the order of the numbers alone."""
+    """True if a node is a view, or a permutation that keeps the order of the elements."""
     if node.op != "call_function" or not all(isinstance(d, int) for d in _shape(node)):
         return False
     target = _target(node)
@@ -130,12 +130,12 @@ def keeps_order(node: Node) -> bool:
 
 
 def _target(node: Node) -> Any:
-    """The operator of PyTorch that a node calls, also in the edge dialect."""
+    """The PyTorch operator that a node calls, also in the edge dialect."""
     target = node.target
     return target if isinstance(target, torch._ops.OpOverload) else getattr(target, "_op", None)
 
 
 def _shape(node: Node) -> Shape:
-    """The rank, or -1 for a value that is not a tensor; dimensions may be symbolic."""
+    """The shape, or (-1,) for a value that is not a tensor; dimensions may be symbolic."""
     value = node.meta.get("val")
     return tuple(value.shape) if isinstance(value, torch.Tensor) else (-1,)

@@ -6,10 +6,10 @@
     y = torch.ops.qnn.SpaceToBatch(x, block_size=[2, 2], pad_amount=[0, 0, 0, 0])
     z = torch.ops.OpdbCustom.DequantizeAdd(x, bias, scale=0.5)
 
-Importing defines them (generated schemas: opdb.generated.torch_ops).  A module that calls them is exported as any
-other; ``opdb check`` and the ExecuTorch flow make the op itself of each call.  Called on tensors, QNN's run in QNN's
-libraries, the others in their C kernels (opdb.execute.eager).  ``opdb.programs.torch_ops.onnx`` takes them to ONNX.  An op that
-ATen can express is better written in ATen: it runs everywhere.
+Importing defines them (generated schemas: opdb.generated.torch_ops).  A module that calls them is exported like any
+other; ``opdb check`` and the ExecuTorch flow turn each call into the op itself.  Called on tensors, QNN's ops run in QNN's
+libraries, the others in their C kernels (opdb.execute.eager).  ``opdb.programs.torch_ops.onnx`` exports them to ONNX.  An op
+that ATen can express is better written in ATen: it runs everywhere.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _fake(library: str, op: str, *args: Any, **kwargs: Any) -> Any:
 
 
 def _run(library: str, op: str, *args: Any, **kwargs: Any) -> Any:
-    """Runs a call on tensors.  The libraries belong to opdb.execute, a wing above this one: it is loaded at the first call."""
+    """Runs a call on tensors.  The libraries belong to opdb.execute, a wing above this one, which is loaded at the first call."""
     eager = import_module("opdb.execute.eager")
     call = Call(op, args, kwargs, library)
     return call.results(eager.execute(call) if library == LIBRARY else eager.compute(call))

@@ -16,7 +16,7 @@ from opdb.runtime.checks import Undecidable
 from opdb.runtime.direct import LIBRARY, direct, signature
 from opdb.runtime.tensors import Rejection, TensorRef
 
-#: The data types of QNN that a torch tensor can have, in the order in which a free one is chosen.
+#: QNN's data types that a torch tensor can have, in order of preference where the choice is free.
 TORCH = {
     "f32": torch.float32, "i32": torch.int32, "bool8": torch.bool, "u8": torch.uint8, "i8": torch.int8,
     "i16": torch.int16, "u16": torch.uint16, "u32": torch.uint32, "f16": torch.float16, "bf16": torch.bfloat16,
@@ -26,7 +26,7 @@ SHORT = {dtype: short for short, dtype in TORCH.items()} | {torch.int64: "i32"} 
 
 
 class Call:
-    """Raises OpdbError for arguments from which the op's shapes do not follow."""
+    """Raises OpdbError for arguments that do not determine the op's shapes."""
 
     def __init__(self, op: str, args: Sequence[Any], kwargs: dict[str, Any], library: str = LIBRARY) -> None:
         self.op = op
@@ -37,7 +37,7 @@ class Call:
 
     @property
     def tensors(self) -> Iterator[torch.Tensor | None]:
-        """One for each input of the config; None for one that is left out."""
+        """One for each input of the config; None for an omitted one."""
         for slot in signature(self.op).inputs:
             value = self.given[slot.name]
             yield from value if isinstance(value, (list, tuple)) else [value]
@@ -51,7 +51,7 @@ class Call:
             raise OpdbError(f"{self.library}.{self.op}: {reason}") from None
 
     def expected(self) -> list[tuple[tuple[int, ...], torch.dtype]]:
-        """Shape and data type of each result; of an optional one that was not asked for [0]."""
+        """Shape and data type of each result; an optional one that was not requested has shape [0]."""
         shapes = self._shapes()
         slots = signature(self.op).outputs
         if len(slots) == 1 and slots[0].variadic:
@@ -87,7 +87,7 @@ class Call:
             raise OpdbError(f"{self.library}.{self.op}: no result has a shape: {reason}") from None
 
     def _dtypes(self, count: int) -> list[torch.dtype]:
-        """Of the first type row that the inputs fit; the first input's type where a cell has it."""
+        """Data types of the results from the first type row that fits the inputs; the first input's type if a cell has it."""
         own = signature(self.op)
         held: list[set[str]] = []
         for slot in own.inputs:
@@ -102,7 +102,7 @@ class Call:
 
 def _fitting_row(op: str, held: Sequence[set[str]]) -> Sequence[frozenset[str]] | None:
     module = validators.module(op)
-    for backend in PREFERRED:  # whose type rows say what a result is
+    for backend in PREFERRED:  # their type rows determine the result's type
         for row in getattr(module, f"ROWS_{backend}", ()):
             if all(found <= cell for found, cell in zip(held, row.cells, strict=False)):
                 return list(row.cells)

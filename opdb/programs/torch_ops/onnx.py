@@ -1,4 +1,4 @@
-"""What torch.onnx.export makes of opdb's operators: nodes of the domain that `opdb package ort` gave its ops.
+"""Exports opdb's operators with torch.onnx.export, as nodes of the domain that `opdb package ort` gave its ops.
 
     torch.onnx.export(model, inputs, "model.onnx", custom_translation_table=opdb.programs.torch_ops.onnx.table("com.opdb"))
 
@@ -73,7 +73,7 @@ def _value(param: Param, value: Any) -> Any:
 
 
 def _schema(op: str, domain: str) -> Any:
-    """What the library of `opdb package ort` tells ONNX Runtime, for the exporter."""
+    """The schema that the library of `opdb package ort` gives ONNX Runtime, for the exporter."""
     from onnx.defs import OpSchema
 
     own = signature(op)

@@ -1,4 +1,4 @@
-"""What each of ONNX's operators is in PyTorch, by the name of the operator."""
+"""ONNX's operators in PyTorch, by operator name."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ OPERATORS: dict[str, Operator] = (
     | integers.OWN
     | transformers.OWN
 )
-#: Operators of ONNX Runtime that it puts into ONNX's own domain.
+#: ONNX Runtime's operators that it puts into ONNX's own domain.
 WITHOUT_SCHEMA = frozenset(transformers.OWN)
-#: By the domain, that of ONNX itself "".
+#: Operators by domain; ONNX's own is "".
 OF_DOMAINS: dict[str, Mapping[str, Operator]] = {
     "": OPERATORS,
     "com.microsoft": {**transformers.OPERATORS, **microsoft.OPERATORS},

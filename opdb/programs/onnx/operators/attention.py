@@ -1,4 +1,4 @@
-"""Attention as PyTorch's scaled_dot_product_attention; with a cache, a cap or more outputs it is ONNX's function."""
+"""Attention as PyTorch's scaled_dot_product_attention; with a cache, a softcap or more outputs it is expanded to ONNX's function."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ATTRIBUTES = {
 
 
 def _plain(node: Node, inputs: Sequence[Value]) -> bool:
-    """Of queries, keys, values and a mask over all keys alone."""
+    """True for queries, keys, values and a mask over all keys, and nothing else."""
     mask = inputs[3] if len(inputs) > 3 else None
     keys = inputs[1]
     assert keys is not None
@@ -31,7 +31,7 @@ def _plain(node: Node, inputs: Sequence[Value]) -> bool:
 
 
 def _heads(x: Tensor, count: int) -> Tensor:
-    """[batch, sequence, heads * size] as [batch, heads, sequence, size]."""
+    """Reshapes [batch, sequence, heads * size] to [batch, heads, sequence, size]."""
     return x.reshape(x.shape[0], x.shape[1], count, -1).transpose(1, 2)
 
 

@@ -1,6 +1,6 @@
-"""``torch.ops.opdb.dequantize_blocks``: a weight of integers with a scale for each block along one dimension.
+"""``torch.ops.opdb.dequantize_blocks``: an integer weight with a scale for each block along one dimension.
 
-PT2E's operators have none of blocks.  PyTorch decomposes it; opdb.programs.torch reads it as an encoding where QNN has one.
+PT2E has no operator for blocks.  PyTorch decomposes this one; opdb.programs.torch reads it as an encoding if QNN has one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Functions of elements."""
+"""Elementwise functions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _celu(node: Node, x: Tensor) -> Tensor:
 
 
 def _clip(node: Node, x: Tensor, low: Value = None, high: Value = None) -> Tensor:
-    """Numbers before opset 11 are attributes."""
+    """The limits are attributes before opset 11."""
     ends = [node.get("min") if low is None else low, node.get("max") if high is None else high]
     if not any(isinstance(e, Tensor) for e in ends):
         ends = [e.item() if isinstance(e, np.ndarray) else e for e in ends]
@@ -86,7 +86,7 @@ def _mod(node: Node, x: Tensor, y: Tensor) -> Tensor:
 
 
 def _power(node: Node, x: Tensor, y: Value) -> Tensor:
-    """Of the type of the base."""
+    """The result has the base's data type."""
     if isinstance(y, np.ndarray) and y.size == 1 and len(y.shape) <= x.dim():
         exponent = y.item()
         made = torch.pow(x, int(exponent) if exponent == int(exponent) else exponent)
@@ -134,7 +134,7 @@ def _cast(node: Node, x: Tensor) -> Tensor:
 
 
 def _cast_like(node: Node, x: Value, like: Tensor) -> Any:
-    """A constant result for a constant input: bodies of functions give their constants the type of an input."""
+    """A constant input gives a constant: function bodies cast their constants to the type of an input."""
     assert x is not None
     made = tensor(x).to(like.dtype)
     return made if isinstance(x, Tensor) else array(made)

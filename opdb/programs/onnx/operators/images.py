@@ -16,7 +16,7 @@ LINEAR = {3: "linear", 4: "bilinear", 5: "trilinear"}
 
 
 def _coordinates(mode: str, n: int, size: int, scale: float, roi: tuple[float, float]) -> Array:
-    """Where in [0, n - 1] each of the ``size`` results lies, as ONNX's coordinate_transformation_mode says."""
+    """The position in [0, n - 1] of each of the ``size`` results, by ONNX's coordinate_transformation_mode."""
     at = np.arange(size, dtype=np.float64)
     if mode == "align_corners":
         return at * (n - 1) / (size - 1) if size > 1 else at * 0
@@ -59,7 +59,7 @@ def _kernel(mode: str, distance: Array, a: float) -> Array:
 
 
 def _matrix(node: Node, n: int, at: Array, scale: float) -> Array:
-    """[size, n]: the weight of each number in each result."""
+    """The weight of each element in each result, [size, n]."""
     mode, exclude = node.get("mode", "nearest"), node.get("exclude_outside", 0)
     stretch = min(scale, 1.0) if node.get("antialias", 0) else 1.0
     reach = (1 if mode == "linear" else 2) / stretch
@@ -111,7 +111,7 @@ def _resize(node: Node, x: Tensor, roi: Value = None, scales: Value = None, size
 
 
 def _by_interpolate(node: Node, x: Tensor, at: dict[int, Any]) -> Tensor | None:
-    """By torch.nn.functional.interpolate, if that reads the same places."""
+    """The result of torch.nn.functional.interpolate if it reads the same positions, else None."""
     spatial = list(range(2, x.dim()))
     if not at or min(at) < 2 or x.dim() not in LINEAR or not x.dtype.is_floating_point:
         return None
@@ -153,7 +153,7 @@ def _by_interpolate(node: Node, x: Tensor, at: dict[int, Any]) -> Tensor | None:
 
 
 def _by_dimension(node: Node, x: Tensor, at: dict[int, Any]) -> Tensor:
-    """Each dimension by itself: by indices, or by a matrix of weights."""
+    """Resizes each dimension by itself, with indices or with a matrix of weights."""
     outside = node.get("coordinate_transformation_mode") == "tf_crop_and_resize"
     beyond = np.zeros([1] * x.dim(), bool)
     for d, (_, scale, places) in at.items():
@@ -175,7 +175,7 @@ def _by_dimension(node: Node, x: Tensor, at: dict[int, Any]) -> Tensor:
 
 
 def _upsample(node: Node, x: Tensor, scales: Value = None) -> Tensor:
-    """What Resize was before opset 10."""
+    """Upsample, which Resize replaced in opset 10."""
     same = node.having(coordinate_transformation_mode="asymmetric", nearest_mode="floor")
     return _resize(same, x, None, scales)
 

@@ -15,7 +15,7 @@ REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 
 
 def _counted(indices: Value, size: int) -> Tensor:
-    """Indices from the front: ONNX counts negative ones from the end, PyTorch's gather and scatter do not."""
+    """Makes indices nonnegative: ONNX counts negative ones from the end, PyTorch's gather and scatter do not."""
     assert indices is not None
     if isinstance(indices, np.ndarray):
         return tensor(np.where(indices < 0, indices + size, indices).astype(np.int64))
@@ -78,7 +78,7 @@ def _compress(node: Node, x: Tensor, condition: Value) -> Tensor:
 
 
 def _one_hot(node: Node, indices: Tensor, depth: Value, values: Tensor) -> Tensor:
-    """Indices out of [-depth, depth) are all "off"."""
+    """Indices outside [-depth, depth) give all "off"."""
     count = node.needed("depth", depth)[0]
     d = axis(node, indices.dim() + 1, -1)
     at = indices.to(torch.int64).unsqueeze(d)
@@ -96,7 +96,7 @@ def _reverse_sequence(node: Node, x: Tensor, lengths: Tensor) -> Tensor:
 
 
 def _tensor_scatter(node: Node, cache: Tensor, update: Tensor, places: Tensor | None = None) -> Tensor:
-    """Writes each batch's update into its cache from a place of its own on; "circular" goes on at the beginning."""
+    """Writes each batch's update into its cache from the batch's own position on; "circular" wraps around."""
     d = axis(node, cache.dim(), -2)
     at = torch.arange(update.shape[d]).reshape(1, -1)
     if places is not None:

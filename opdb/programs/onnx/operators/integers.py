@@ -1,7 +1,7 @@
-"""Products of whole numbers, and quantization whose scale is computed when the model runs.
+"""Integer products, and quantization whose scale is computed when the model runs.
 
-QNN has no such quantization: the numbers of ONNX Runtime are computed in floats.  ``chains`` finds where a product and
-what turns it into floats stand apart; the product alone is exact in whole numbers.
+QNN has no such quantization, so ONNX Runtime's numbers are computed in floats.  ``chains`` joins a product with the separate
+nodes that turn it into floats; the product alone is computed exactly, in integers.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from opdb.programs.onnx.node import Node, Operator, Value
 from opdb.programs.onnx.operators.products import conv
 from opdb.programs.onnx.operators.quantized import dequantize, said_at
 
-#: The largest number of 8 bits, which dynamic quantization is of.
+#: The largest 8-bit number; dynamic quantization has 8 bits.
 LARGEST = 255
 
 
 def _matmul(
     node: Node, a: Tensor, b: Tensor, a_zero: Tensor | None = None, b_zero: Tensor | None = None
 ) -> Tensor:
-    """A zero point of ``a`` has one number for each row, that of ``b`` for each column."""
+    """A zero point of ``a`` has one number per row, one of ``b`` has one per column."""
     left, right = a.to(torch.int32), b.to(torch.int32)
     if a_zero is not None:
         left = left - (a_zero.unsqueeze(-1) if a_zero.dim() == 1 and a_zero.numel() > 1 else a_zero)
@@ -34,7 +34,7 @@ def _matmul(
 def _conv(
     node: Node, x: Tensor, w: Tensor, x_zero: Tensor | None = None, w_zero: Tensor | None = None
 ) -> Tensor:
-    """In float64, which has all sums of such products: PyTorch has no convolution of whole numbers."""
+    """Computes in float64, which holds all these sums exactly: PyTorch has no integer convolution."""
     image, filters = x.to(torch.float64), w.to(torch.float64)
     image = image if x_zero is None else image - x_zero.to(torch.float64)
     if w_zero is not None:
@@ -44,7 +44,7 @@ def _conv(
 
 
 def dynamic(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """x in whole steps from its zero point, the scale, the zero point, all in floats (ONNX's DynamicQuantizeLinear)."""
+    """x in integer steps from its zero point, the scale, and the zero point, all as floats (ONNX's DynamicQuantizeLinear)."""
     low, high = x.amin().clamp(max=0.0), x.amax().clamp(min=0.0)
     scale = (high - low) / LARGEST
     scale = torch.where(scale == 0, torch.ones_like(scale), scale)
@@ -54,7 +54,7 @@ def dynamic(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _dynamic(node: Node, x: Tensor) -> tuple[Tensor, ...]:
-    """ONNX's three results, and what the first stands for."""
+    """ONNX's three results, and the real values of the first."""
     steps, scale, zero = dynamic(x)
     return (steps + zero).to(torch.uint8), scale, zero.to(torch.uint8), steps * scale
 
@@ -65,7 +65,7 @@ def _dynamic_in_floats(node: Node, x: Tensor) -> Tensor:
 
 
 def _prepare_weight(node: Node, given: list[Value]) -> tuple[Node, list[Value]]:
-    """Of inputs x, weight, scale and zero point of the weight: a matrix of the file stands as torch.nn.Linear has it."""
+    """Transposes a weight matrix from the file to torch.nn.Linear's layout.  Inputs: x, weight, scale and zero point of the weight."""
     node, given = said_at(2, 3)(node, given)
     if isinstance(given[1], np.ndarray) and given[1].ndim == 2:
         return node.having(turned=True), [given[0], np.ascontiguousarray(given[1].T), *given[2:]]
@@ -80,7 +80,7 @@ def _product(
     zero: Tensor | None = None,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """Of floats with a weight of integers, whose scale is one number or one for each column."""
+    """Product of floats and an integer weight, whose scale is one number or one per column."""
     if node.get("turned"):
         return functional.linear(x, dequantize(node.having(axis=0), weight, scale, zero), bias)
     made = torch.matmul(x, dequantize(node.having(axis=-1), weight, scale, zero))
@@ -110,18 +110,18 @@ def _conv_product(node: Node, x: Tensor, weight: Tensor, scale: Tensor, zero: Te
     return conv(node, x, dequantize(node.having(axis=0), weight, scale, zero))
 
 
-#: Of ONNX itself.
+#: ONNX's own operators.
 OWN = {
     "ConvInteger": Operator(_conv),
     "DynamicQuantizeLinear": Operator(_dynamic),
     "MatMulInteger": Operator(_matmul),
 }
-#: Of com.microsoft.
+#: Operators of com.microsoft.
 OPERATORS = {
     "DynamicQuantizeMatMul": Operator(_dynamic_matmul, prepare=_prepare_weight),
     "MatMulIntegerToFloat": Operator(_to_float, prepare=_prepare_to_float),
 }
-#: What ``chains`` puts in the place of several nodes: products of x in floats, the weight, its scale and zero point.
+#: Operators that ``chains`` puts instead of several nodes: products of float x, the weight, its scale and zero point.
 OF_CHAINS = {
     "ConvInteger": Operator(_conv_product, prepare=said_at(2, 3)),
     "DynamicQuantizeLinear": Operator(_dynamic_in_floats),

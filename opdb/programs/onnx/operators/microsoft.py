@@ -1,6 +1,6 @@
-"""Quantized operators of ONNX Runtime's own domain, com.microsoft: PT2E's operators around those of floats.
+"""Quantized operators of ONNX Runtime's own domain, com.microsoft: PT2E's operators around float operators.
 
-What their inputs are: ONNX Runtime's docs/ContribOperators.md.
+Their inputs are documented in ONNX Runtime's docs/ContribOperators.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OneInput = Any  # a function of the node and x in floats
 
 
 def _of_one(function: OneInput) -> Operator:
-    """x, its scale and zero point, and those of y."""
+    """An operator with the inputs x, scale and zero point of x, scale and zero point of y."""
 
     def computed(
         node: Node,
@@ -39,7 +39,7 @@ def _of_one(function: OneInput) -> Operator:
 
 
 def _of_two(function: Any) -> Operator:
-    """Two factors or terms, each with scale and zero point, and those of the result."""
+    """An operator with two factors or terms, each followed by its scale and zero point, then those of the result."""
 
     def computed(node: Node, *inputs: Tensor) -> Tensor:
         a, a_scale, a_zero, b, b_scale, b_zero, y_scale, *y_zero = inputs
@@ -85,14 +85,14 @@ def _reduce_mean(node: Node, x: Tensor) -> Tensor:
 
 
 def _softmax(node: Node, x: Tensor) -> Tensor:
-    """``opset``: that of ONNX's Softmax whose meaning is wanted; before 13 it is of all dimensions from ``axis`` on."""
+    """``opset``: the version of ONNX's Softmax to follow; before 13 it normalizes over all dimensions from ``axis`` on."""
     if node.get("opset", 13) >= 13:
         return torch.softmax(x, axis(node, x.dim(), -1))
     return torch.softmax(x.flatten(axis(node, x.dim(), 1)), -1).reshape(x.shape)
 
 
 def _prepare_gemm(node: Node, given: list[Value]) -> tuple[Node, list[Value]]:
-    """A matrix of the file stands as torch.nn.Linear has it: [out, in]."""
+    """Transposes a matrix from the file to torch.nn.Linear's layout, [out, in]."""
     node, given = said_at(1, 2, 4, 5, 7, 8)(node, given)
     if not node.get("transB", 0) and isinstance(given[3], np.ndarray):
         return node.having(transB=1), [*given[:3], np.ascontiguousarray(given[3].T), *given[4:]]
@@ -100,7 +100,7 @@ def _prepare_gemm(node: Node, given: list[Value]) -> tuple[Node, list[Value]]:
 
 
 def _gemm(node: Node, *inputs: Any) -> Tensor:
-    """y has floats where the scale of y is left out.  The bias is of int32, in steps of alpha and the products' scale."""
+    """y is float if its scale is omitted.  The bias is int32, in steps of alpha times the product of the scales."""
     a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero = (*inputs, None, None, None)[:9]
     alpha, turned = node.get("alpha", 1.0), bool(node.get("transB", 0))
     left = dequantize(node, a, a_scale, a_zero)

@@ -1,4 +1,4 @@
-"""com.microsoft's MatMulNBits: a weight of few bits, in blocks along what is summed up."""
+"""com.microsoft's MatMulNBits: a weight of few bits, in blocks along the summed dimension."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from opdb.programs.onnx.operators.quantized import WITH_ZERO_POINTS, dequantize
 
 
 def _unpacked(packed: Array, bits: int, count: int) -> Array:
-    """Numbers of ``bits`` bits in bytes, the low ones first, along the last dimension; ``count`` of them."""
+    """Unpacks ``count`` numbers of ``bits`` bits from bytes, low bits first, along the last dimension."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     parts = (packed[..., None] >> shifts) & np.uint8(2**bits - 1)
     return np.ascontiguousarray(parts.reshape(*packed.shape[:-1], -1)[..., :count])
 
 
 def _prepare(node: Node, given: list[Value]) -> tuple[Node, list[Value]]:
-    """x, the weight [N, K] as signed integers, scales and zero points [N, K / block], bias."""
+    """Returns x, the weight [N, K] as signed integers, scales and zero points [N, K / block], bias."""
     x, packed, scales, zeros, order, bias = (*given, None, None, None)[:6]
     bits, block, n, k = node.get("bits", 4), node["block_size"], node["N"], node["K"]
     if bits not in (2, 4, 8):
@@ -39,7 +39,7 @@ def _prepare(node: Node, given: list[Value]) -> tuple[Node, list[Value]]:
         scales, node = scales.reshape(n), node.having(axis=0, block_size=0)
     zero = np.full((n, blocks), middle) if zeros is None else _unpacked(zeros.reshape(n, -1), bits, blocks)
     less = np.repeat(zero.astype(np.int16), block, 1)[:, :k]
-    if bits == 8 and (less != middle).any():  # 9 bits without the zero points
+    if bits == 8 and (less != middle).any():  # minus the zero points they have 9 bits
         spread = np.repeat(scales.reshape(n, blocks), block, 1)[:, :k]
         return node.having(encoded=False), [x, (stored - less) * spread, None, None, bias]
     ends = (-middle, middle - 1) if (less == middle).all() else (1 - 2**bits, 2**bits - 1)

@@ -26,7 +26,7 @@ def _affine(y: Tensor, scale: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _layer(node: Node, x: Tensor, scale: Tensor, bias: Tensor | None = None) -> Any:
-    """Scale and bias may be broadcast to what is normalized; PyTorch's are of its shape."""
+    """Scale and bias may broadcast to the normalized shape; PyTorch's must have it."""
     d, eps = axis(node, x.dim(), -1), node.get("epsilon", 1e-5)
     over = list(x.shape[d:])
     same = list(scale.shape) == over and (bias is None or list(bias.shape) == over)
@@ -43,7 +43,7 @@ def _layer(node: Node, x: Tensor, scale: Tensor, bias: Tensor | None = None) -> 
 
 
 def _group(node: Node, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
-    """Scale and bias are of the groups before opset 21, of the channels since then."""
+    """Scale and bias are per group before opset 21, per channel since then."""
     groups = node["num_groups"]
     if node.version < 21:
         scale, bias = (t.repeat_interleave(x.shape[1] // groups) for t in (scale, bias))

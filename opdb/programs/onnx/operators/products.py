@@ -24,7 +24,7 @@ def _turned(value: Value) -> Array:
 
 
 def _weights_last(node: Node, inputs: list[Value]) -> tuple[Node, list[Value]]:
-    """A matrix of the file stands as torch.nn.Linear has it: [out, in]."""
+    """Transposes a matrix from the file to torch.nn.Linear's layout, [out, in]."""
     if not _known_matrix(inputs[1]) or node.get("transB", 0):
         return node, inputs
     return node.having(transB=1), [inputs[0], _turned(inputs[1]), *inputs[2:]]
@@ -79,7 +79,7 @@ def _conv_transpose(node: Node, x: Tensor, w: Tensor, b: Tensor | None = None) -
 def _cut(
     node: Node, x: Tensor, whole: list[int], strides: list[int], extra: list[int]
 ) -> tuple[list[int], list[int]]:
-    """How much is cut off the full result at its beginning and end, besides ``extra`` at the end."""
+    """The number of elements cut off the full result at its beginning and end, besides ``extra`` at the end."""
     rank = len(whole)
     shape, auto = node.ints("output_shape"), node.get("auto_pad", "NOTSET")
     if shape is None and auto.startswith("SAME"):

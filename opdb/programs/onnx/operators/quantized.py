@@ -1,4 +1,4 @@
-"""Quantization: PT2E's operators where the file says the encoding, which the reader of programs takes for QNN's; else in numbers."""
+"""Quantization: PT2E's operators if the file gives the encoding (opdb.programs.torch reads it as QNN's), else plain arithmetic."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ RANGES = {
     torch.uint16: (0, 65535),
     torch.int32: (-(2**31), 2**31 - 1),
 }
-#: Types of fewer bits, which PyTorch stores in one of these.
+#: Types of fewer bits -> the type in which PyTorch stores them, and their range.
 NARROW = {"int4": (np.int8, (-8, 7)), "uint4": (np.uint8, (0, 15))}
-#: Of 4 bits with zero points, less those, in 8 bits.
+#: The range of 4-bit weights minus their zero points, as stored in 8 bits.
 WITH_ZERO_POINTS = (-120, 120)
 PT2E = torch.ops.quantized_decomposed
 
 
 def along(node: Node, x: Tensor, encoding: Tensor) -> Tensor:
-    """Scale or offset in a shape that broadcasts with ``x``: of all, of a dimension, or of blocks of one."""
+    """Scale or zero point in a shape that broadcasts with ``x``: one, one per channel, or one per block of a dimension."""
     block = node.get("block_size", 0)
     d = axis(node, x.dim(), 1)
     if block:
@@ -42,7 +42,7 @@ def along(node: Node, x: Tensor, encoding: Tensor) -> Tensor:
 
 
 def _prepare(node: Node, given: list[Value]) -> tuple[Node, list[Value]]:
-    """Notes whether the file says the encoding, and stores integers of 4 bits as such of 8; of weights see ``centered``."""
+    """Notes if the file gives the encoding, and stores 4-bit integers in 8 bits; for weights see ``centered``."""
     said = not any(isinstance(v, Tensor) for v in given[1:3])
     if node.get(TURNED):
         given = [np.ascontiguousarray(v.T) if np.ndim(v) == 2 else v for v in given]  # type: ignore[union-attr, arg-type]
@@ -60,7 +60,7 @@ def _prepare(node: Node, given: list[Value]) -> tuple[Node, list[Value]]:
 
 
 def _in_bytes(value: Array) -> tuple[Array, tuple[int, int] | None]:
-    """Integers of 4 bits as such of 8, and their ends; others as they are."""
+    """Widens 4-bit integers to 8 bits, with their range; returns others as they are, with None."""
     if value.dtype.name not in NARROW:
         return value, None
     kind, ends = NARROW[value.dtype.name]
@@ -68,10 +68,10 @@ def _in_bytes(value: Array) -> tuple[Array, tuple[int, int] | None]:
 
 
 def centered(node: Node, given: list[Value]) -> tuple[Node, list[Value]]:
-    """A weight of 4 bits around zero: of 4 bits where its zero points are all in the middle, else of 8.
+    """Makes a 4-bit weight symmetric around zero: in 4 bits if all its zero points are in the middle, else in 8.
 
-    The numbers are the same: stored values less zero points lie between -15 and 15.  They are stored 8 times as large, as
-    HTP's sums of 16 bits came nearer that way (docs/results/quantized-onnx.md).
+    The real values are the same: stored values minus zero points lie between -15 and 15.  They are stored 8 times as large, because
+    HTP's 16-bit sums were more accurate that way (docs/results/quantized-onnx.md).
     """
     weight, scale, zero = (*given, None)[:3]
     assert isinstance(weight, np.ndarray) and isinstance(scale, np.ndarray)
@@ -94,7 +94,7 @@ def centered(node: Node, given: list[Value]) -> tuple[Node, list[Value]]:
 
 
 def said_at(*places: int) -> Callable[[Node, list[Value]], tuple[Node, list[Value]]]:
-    """Notes whether the file says the encodings, which are the inputs at ``places``."""
+    """Makes a ``prepare`` that notes if the file gives the encodings, which are the inputs at ``places``."""
 
     def prepare(node: Node, given: list[Value]) -> tuple[Node, list[Value]]:
         said = not any(isinstance(given[i], Tensor) for i in places if i < len(given))
@@ -104,7 +104,7 @@ def said_at(*places: int) -> Callable[[Node, list[Value]], tuple[Node, list[Valu
 
 
 def _encoding(node: Node, x: Tensor, scale: Tensor, zero: Tensor | None, kind: torch.dtype) -> list[Any]:
-    """What PT2E's operators take behind the tensor; of more than one scale with the axis."""
+    """The arguments of PT2E's operators after the tensor; more than one scale needs the axis."""
     low, high = node.get("ends", RANGES[kind])
     zero = torch.zeros(scale.shape, dtype=torch.int32) if zero is None else zero.to(torch.int32)
     if scale.numel() == 1:

@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN, one step after the other."""
+"""LSTM, GRU and RNN, written out step by step."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ ACTIVATIONS: dict[str, Callable[..., Tensor]] = {
     "Tanh": torch.tanh,
     "ThresholdedRelu": lambda x, alpha=1.0: functional.threshold(x, alpha, 0.0),
 }
-#: Operator -> gates, its activations where nothing is said.
+#: Operator -> number of gates, default activations.
 KINDS = {"GRU": (3, ("Sigmoid", "Tanh")), "LSTM": (4, ("Sigmoid", "Tanh", "Tanh")), "RNN": (1, ("Tanh",))}
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One direction: weights [gates * hidden, input], [gates * hidden, hidden], biases of the same rows."""
+    """One direction: weights [gates * hidden, input], [gates * hidden, hidden], biases [gates * hidden]."""
 
     node: Node
     weight: Tensor
@@ -118,7 +118,7 @@ def _recurrent(
     node: Node, x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lengths: Value = None,
     h0: Tensor | None = None, c0: Tensor | None = None, p: Tensor | None = None,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """``x`` [steps, batch, input], or [batch, steps, input] with layout 1; results Y, Y_h and, of LSTM, Y_c."""
+    """``x`` [steps, batch, input], or [batch, steps, input] with layout 1; results Y, Y_h and, for LSTM, Y_c."""
     if node.get("input_forget", 0):
         raise Unreadable("coupled input and forget gates")
     layout = node.get("layout", 0)

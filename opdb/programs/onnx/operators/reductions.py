@@ -1,4 +1,4 @@
-"""Reductions, softmax, running sums, the largest of a dimension."""
+"""Reductions, softmax, cumulative sums, argmax, and top-k."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _arg(name: str) -> Operator:
 
 
 def _softmax(function: Callable[[Tensor, int], Tensor]) -> Operator:
-    """Before opset 13 everything from the axis on is one dimension."""
+    """All dimensions from the axis on are one before opset 13."""
 
     def normalised(node: Node, x: Tensor) -> Tensor:
         if node.version >= 13:

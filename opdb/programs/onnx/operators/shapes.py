@@ -1,4 +1,4 @@
-"""Operators that move numbers to another shape, and those that say shapes."""
+"""Operators that change shapes, and operators that return them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _depth_to_space(node: Node, x: Tensor) -> Tensor:
 
 
 def _space_to_depth(node: Node, x: Tensor) -> Tensor:
-    """The mode is of opset 28."""
+    """The attribute ``mode`` is new in opset 28."""
     block = node["blocksize"]
     if node.get("mode", "DCR") == "CRD":
         return functional.pixel_unshuffle(x, block)
@@ -44,7 +44,7 @@ def _expand(node: Node, x: Tensor, shape: Value) -> Tensor:
 
 
 def _eye_like(node: Node, x: Tensor) -> Array:
-    """Of the shape alone: known."""
+    """The result depends only on the shape, so it is known."""
     kind = dtype(node["dtype"]) if node.get("dtype") else x.dtype
     rows, columns = x.shape
     return array(torch.from_numpy(np.eye(rows, columns, node.get("k", 0), dtype=np.int8)).to(kind))
@@ -56,7 +56,7 @@ def _flatten(node: Node, x: Tensor) -> Tensor:
 
 
 def _pad(node: Node, x: Tensor, pads: Value = None, fill: Value = None, axes: Value = None) -> Tensor:
-    """Before opset 11 pads and the value are attributes."""
+    """The pads and the value are attributes before opset 11."""
     sizes = node.needed("pads", pads)
     dims = [d % x.dim() for d in node.ints("axes", axes) or range(x.dim())]
     around = {d: (sizes[i], sizes[i + len(dims)]) for i, d in enumerate(dims)}
@@ -103,7 +103,7 @@ def _size(node: Node, x: Tensor) -> Array:
 def _slice(
     node: Node, x: Tensor, starts: Value = None, ends: Value = None, axes: Value = None, steps: Value = None
 ) -> Tensor:
-    """Before opset 10 all are attributes."""
+    """All are attributes before opset 10."""
     first, last = node.needed("starts", starts), node.needed("ends", ends)
     dims = node.ints("axes", axes) or list(range(len(first)))
     strides = node.ints("steps", steps) or [1] * len(first)
@@ -120,7 +120,7 @@ def _slice(
 
 
 def _split(node: Node, x: Tensor, split: Value = None) -> tuple[Tensor, ...]:
-    """In equal parts, of which the last may be smaller, where nothing is said."""
+    """Splits into equal parts, of which the last may be smaller, if no sizes are given."""
     d = axis(node, x.dim(), 0)
     sizes = node.ints("split", split)
     if sizes is None:

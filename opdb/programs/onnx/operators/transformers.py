@@ -1,6 +1,6 @@
 """Operators of ONNX Runtime (com.microsoft) that exports and its optimizer write for transformers.
 
-What they compute is said in ONNX Runtime's ContribOperators.md; tests compare with its CPU provider.
+They are documented in ONNX Runtime's ContribOperators.md; tests compare with its CPU provider.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _fused_matmul(node: Node, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _rms(node: Node, x: Tensor, scale: Tensor) -> Any:
-    """And where somebody reads it 1 / RMS."""
+    """Also returns 1 / RMS if it is read."""
     eps, over = node.get("epsilon", 1e-5), list(x.shape[node.get("axis", -1) :])
     if list(scale.shape) != over:
         raise Unreadable(f"its scale has the shape {list(scale.shape)}, and {over} is normalized")
@@ -111,7 +111,7 @@ def _quick_gelu(node: Node, x: Tensor) -> Tensor:
 
 
 def _heads(x: Tensor, count: int) -> Tensor:
-    """[batch, sequence, heads * size] as [batch, heads, sequence, size]."""
+    """Reshapes [batch, sequence, heads * size] to [batch, heads, sequence, size]."""
     return x.reshape(x.shape[0], x.shape[1], count, -1).transpose(1, 2)
 
 
@@ -120,7 +120,7 @@ def _joined(x: Tensor) -> Tensor:
 
 
 def _rotary(node: Node, x: Tensor, places: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """[batch, heads, sequence, size], or with the heads in the last dimension."""
+    """``x`` is [batch, heads, sequence, size], or has the heads in the last dimension."""
     if node.get("is_packed_batching", 0):
         raise Unreadable("its batches are packed")
     heads, turned = node.get("num_heads", 0), 2 * cos.shape[1]
@@ -138,7 +138,7 @@ def _rotary(node: Node, x: Tensor, places: Tensor, cos: Tensor, sin: Tensor) -> 
 
 
 def _turned(x: Tensor, places: Tensor, cos: Tensor, sin: Tensor, interleaved: bool) -> Tensor:
-    """``x`` [batch, heads, sequence, size], of which the first 2 * columns of ``cos`` are turned."""
+    """Rotates the first 2 * (columns of ``cos``) elements of each head of ``x`` [batch, heads, sequence, size]."""
     half = cos.shape[1]
     c, s = (functional.embedding(places, t).unsqueeze(1) for t in (cos, sin))
     whole = x.shape[-1] == 2 * half
@@ -153,7 +153,7 @@ def _turned(x: Tensor, places: Tensor, cos: Tensor, sin: Tensor, interleaved: bo
 
 
 def _attend(node: Node, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
-    """Of heads; a query of a causal model is one of the last keys."""
+    """Attention on separate heads; in a causal model the queries belong to the last keys."""
     if causal and (mask is not None or q.shape[2] != k.shape[2]):
         seen = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).tril(k.shape[2] - q.shape[2])
         added = torch.zeros(seen.shape, dtype=q.dtype).masked_fill(~seen, float("-inf"))
@@ -163,7 +163,7 @@ def _attend(node: Node, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, ca
 
 
 def _padding(node: Node, mask: Tensor | None, keys: int) -> Tensor | None:
-    """What a mask of 1 for a key and 0 for padding adds to the scores."""
+    """The term that a mask (1 for a key, 0 for padding) adds to the scores."""
     if mask is None:
         return None
     if mask.dim() not in (2, 3) or mask.shape[-1] != keys:
@@ -217,7 +217,7 @@ def _attention(
     added: Tensor | None = None,
     *more: Tensor | None,
 ) -> Any:
-    """One product makes queries, keys, and values of x."""
+    """Makes queries, keys and values of x in one product."""
     if any(m is not None for m in (past, *more)) or node.outputs > 1:
         raise Unreadable("it has a cache")
     if node.get("do_rotary", 0) or node.get("rotary_embedding_dim", 0):
@@ -248,7 +248,7 @@ def _grouped(
     sink: Tensor | None = None,
     *more: Tensor | None,
 ) -> Any:
-    """Of one batch; the keys end at ``total``, and the queries are the last of them."""
+    """All batches have the same length; the keys end at ``total``, and the queries are the last of them."""
     if node.get("softcap", 0.0) or node.get("smooth_softmax", 0) or sink is not None or more:
         raise Unreadable("its softmax is capped, or has a sink")
     heads, groups = node["num_heads"], node["kv_num_heads"]
@@ -278,7 +278,7 @@ def _grouped(
 
 
 def _end(node: Node, lengths: Value, total: Value, batch: int) -> int:
-    """The number of keys, which the file says: of one batch both inputs are the same number."""
+    """The number of keys, which the file must give; for one batch either input gives it."""
     if isinstance(total, np.ndarray) and (batch == 1 or isinstance(lengths, np.ndarray)):
         end = int(total.reshape(-1)[0])
     elif isinstance(lengths, np.ndarray):
@@ -291,7 +291,7 @@ def _end(node: Node, lengths: Value, total: Value, batch: int) -> int:
 
 
 def _cached(past: Tensor | None, new: Tensor, start: int) -> Tensor:
-    """The keys or values before and with the new ones; a longer buffer stays as long as it is."""
+    """The old keys or values followed by the new ones; a longer buffer keeps its length."""
     if past is None or past.shape[2] == 0:
         if start:
             raise Unreadable(f"{start} keys come before the first that it is given")

@@ -1,4 +1,4 @@
-"""Windows of convolutions and pools, and the pools."""
+"""Windows of convolutions and pools, and the pool operators."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Window:
 
     @property
     def flat(self) -> list[int]:
-        """As torch.nn.functional.pad takes them: the last dimension first."""
+        """Pads in the order of torch.nn.functional.pad: last dimension first."""
         return [n for d in reversed(range(len(self.before))) for n in (self.before[d], self.after[d])]
 
     @property
@@ -45,7 +45,7 @@ class Window:
 
 
 def window(node: Node, x: Tensor, kernel: list[int]) -> Window:
-    """The window of a node on ``x`` [N, C, spatial...], with the pads that ``auto_pad`` asks for."""
+    """The window of a node on ``x`` [N, C, spatial...], with the pads of ``auto_pad``."""
     rank = x.dim() - 2
     strides, dilations = node.ints("strides") or [1] * rank, node.ints("dilations") or [1] * rank
     pads, auto = node.ints("pads") or [0] * 2 * rank, node.get("auto_pad", "NOTSET")
@@ -81,7 +81,7 @@ def _pool_window(node: Node, x: Tensor) -> tuple[Window, list[int]]:
 
 
 def _torch_pads(at: Window) -> bool:
-    """Whether PyTorch's pools take the pads themselves."""
+    """True if PyTorch's pools can apply the pads themselves."""
     return at.symmetric and all(2 * p <= k for p, k in zip(at.before, at.kernel, strict=True))
 
 
@@ -92,7 +92,7 @@ def _padded(x: Tensor, at: Window, beyond: list[int], value: float = 0.0) -> Ten
 
 
 def _sums(x: Tensor, at: Window) -> Tensor:
-    """The sum of each window, by a convolution with ones of each channel alone."""
+    """The sum of each window, from a convolution of each channel with ones."""
     flat = x.reshape(-1, 1, *x.shape[2:])
     ones = torch.ones([1, 1, *at.kernel], dtype=x.dtype)
     made = SUMS[len(at.kernel)](flat, ones, None, at.strides, 0, at.dilations)
@@ -131,7 +131,7 @@ def _max(node: Node, x: Tensor) -> Any:
 
 
 def _max_with_indices(node: Node, x: Tensor, at: Window, ceil: bool) -> tuple[Tensor, Tensor]:
-    """ONNX counts in the whole tensor, PyTorch in a channel."""
+    """Converts the indices: ONNX counts in the whole tensor, PyTorch in a channel."""
     if not _torch_pads(at):
         raise Unreadable("places of the maxima, and pads that PyTorch's pools do not take")
     rank = len(at.kernel)
@@ -154,7 +154,7 @@ def _max_unpool(node: Node, x: Tensor, places: Tensor, shape: Value = None) -> T
     ]
     wanted = node.ints("output_shape", shape) or [*x.shape[:2], *sizes]
     size, channels = prod(sizes), prod(x.shape[:2])
-    # The places are those of a tensor without the rows and columns that output_shape adds.
+    # The indices are those of a tensor without the rows and columns that output_shape adds.
     flat = torch.zeros(channels * size, dtype=x.dtype).scatter(0, places.reshape(-1), x.reshape(-1))
     whole = flat.reshape(*x.shape[:2], *sizes)
     more = [w - s for w, s in zip(wanted[2:], sizes, strict=True)]

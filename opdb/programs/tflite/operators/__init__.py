@@ -1,4 +1,4 @@
-"""A function for each of TFLite's operators, which writes its ONNX nodes; by the operator's name in TFLite's schema."""
+"""Functions that write the ONNX nodes of TFLite's operators, by the operator's name in TFLite's schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that move elements: shapes, transposes, parts, joins, padding."""
+"""Operators that move elements: reshaping, transposes, slices, concatenation, padding."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opdb.programs.tflite.graph import Call, Unreadable, is_stored
 
 
 def _reshape(call: Call) -> None:
-    """What the result's shape says: Reshape, Squeeze and ExpandDims have no dimension open in a file."""
+    """Reshapes to the result's shape: Reshape, Squeeze and ExpandDims leave no dimension open in a file."""
     call.give(call.reshaped(call.floats(0), call.result().shape))
 
 
@@ -41,7 +41,7 @@ def _unpack(call: Call) -> None:
 
 
 def _split(call: Call) -> None:
-    """Its inputs: the axis, then the tensor."""
+    """Inputs: the axis, then the tensor."""
     axis = int(call.known(0, "axis").reshape(())) % len(call.shape(1))
     count = len(call.operator.outputs)
     for i, part in enumerate(_parts(call, call.floats(1), axis, [call.shape(1)[axis] // count] * count)):

@@ -1,4 +1,4 @@
-"""Operators of single elements: arithmetic, comparisons, activations, casts and encodings."""
+"""Elementwise operators: arithmetic, comparisons, activations, casts and encodings."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from onnx import helper
 
 from opdb.programs.tflite.graph import Call, Unreadable, is_stored
 
-#: TFLite's operator -> ONNX's, of one operand.
+#: TFLite's operator -> ONNX's, with one operand.
 UNARY = {
     "ABS": "Abs", "CEIL": "Ceil", "COS": "Cos", "ELU": "Elu", "EXP": "Exp", "FLOOR": "Floor", "HARD_SWISH": "HardSwish",
     "LOG": "Log", "LOGICAL_NOT": "Not", "LOGISTIC": "Sigmoid", "NEG": "Neg", "RELU": "Relu", "ROUND": "Round",
     "SIGN": "Sign", "SIN": "Sin", "SQRT": "Sqrt", "TANH": "Tanh",
 }  # fmt: skip
-#: Of two operands that broadcast.
+#: Operators with two operands that broadcast.
 BINARY = {
     "EQUAL": "Equal", "GREATER": "Greater", "GREATER_EQUAL": "GreaterOrEqual", "LESS": "Less", "LESS_EQUAL": "LessOrEqual",
     "LOGICAL_AND": "And", "LOGICAL_OR": "Or", "MAXIMUM": "Max", "MINIMUM": "Min", "POW": "Pow", "BITWISE_XOR": "BitwiseXor",
 }  # fmt: skip
-#: Of two operands, with an activation behind.
+#: Operators with two operands and a fused activation.
 ARITHMETIC = {
     "ADD": ("Add", tflite.AddOptions), "DIV": ("Div", tflite.DivOptions), "MUL": ("Mul", tflite.MulOptions),
     "SUB": ("Sub", tflite.SubOptions),
@@ -93,7 +93,7 @@ def _leaky_relu(call: Call) -> None:
 
 
 def _prelu(call: Call) -> None:
-    """With one slope for each channel of an image, as ONNX keeps images: QNN's Prelu has no other."""
+    """Uses ONNX's image layout for one slope per channel of an image: QNN's Prelu has no other."""
     slopes, rank = call.shape(1), len(call.shape(0))
     if rank == 4 and slopes[-1:] == call.shape(0)[-1:] and int(np.prod(slopes)) == slopes[-1]:
         channels = call.weight(1, range(len(slopes)), (slopes[-1], 1, 1))
@@ -111,7 +111,7 @@ def _cast(call: Call) -> None:
 
 
 def _quantize(call: Call) -> None:
-    """From floats, or from one encoding to another."""
+    """Quantizes floats, or converts from one encoding to another."""
     call.give(call.floats(0))
 
 
@@ -119,11 +119,11 @@ def _dequantize(call: Call) -> None:
     if is_stored(call.tensor(0)):
         call.give(call.floats(0))
     else:
-        _cast(call)  # of floats of 16 bits
+        _cast(call)  # from 16-bit floats
 
 
 def _densify(call: Call) -> None:
-    call.give_stored(call.as_stored(0))  # the reader of files has made it whole
+    call.give_stored(call.as_stored(0))  # opdb.programs.tflite.file has made it dense
 
 
 def _select(call: Call) -> None:

@@ -1,4 +1,4 @@
-"""Operators of images: convolutions, pools, resizing, blocks of pixels.  TFLite keeps images as [N, H, W, C]."""
+"""Image operators: convolutions, pools, resizing, blocks of pixels.  TFLite keeps images as [N, H, W, C]."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opdb.programs.tflite.graph import Call, Unreadable
 
 
 def _padding(sizes: Sequence[tuple[int, int, int, int]], padding: int) -> list[int]:
-    """ONNX's ``pads`` for (input, filter, stride, dilation) of each dimension: TFLite's SAME has the odd one behind."""
+    """ONNX's ``pads`` for (input, filter, stride, dilation) of each dimension; TFLite's SAME puts the odd one at the end."""
     if padding == tflite.Padding.VALID:
         return [0] * (2 * len(sizes))
     totals = [max(0, (-(-n // s) - 1) * s + (k - 1) * d + 1 - n) for n, k, s, d in sizes]
@@ -59,7 +59,7 @@ def _depthwise_conv_2d(call: Call) -> None:
 
 
 def _transpose_conv(call: Call) -> None:
-    """Its inputs: the shape of the result, the filters [O, H, W, I], the image, a bias."""
+    """Inputs: the shape of the result, the filters [O, H, W, I], the image, a bias."""
     options, (_, *kernel, _) = call.options(tflite.TransposeConvOptions), call.shape(1)
     strides = [options.StrideH(), options.StrideW()]
     totals = [

@@ -24,12 +24,12 @@ def _gather_nd(call: Call) -> None:
 
 
 def _embedding_lookup(call: Call) -> None:
-    """Its inputs: the indices, then the table."""
+    """Inputs: the indices, then the table."""
     call.give(call.node("Gather", call.floats(1), call.as_stored(0), axis=0))
 
 
 def _scatter_nd(call: Call) -> None:
-    """Its inputs: the places, what is written, the shape.  What is written twice at one place is added."""
+    """Inputs: the indices, the updates, the shape.  Updates at the same index are added."""
     result = call.result()
     kind = np.float32 if is_stored(result) else result.kind
     zeros = call.graph.constant(f"{result.name}/zeros", np.zeros(result.shape, kind))
@@ -38,7 +38,7 @@ def _scatter_nd(call: Call) -> None:
 
 
 def _one_hot(call: Call) -> None:
-    """Its inputs: indices, depth, the value at them, the value elsewhere."""
+    """Inputs: indices, depth, the value at them, the value elsewhere."""
     depth = call.ints([int(call.known(1, "depth").reshape(()))])
     shape = call.ints([1])
     values = call.node(
@@ -60,7 +60,7 @@ def _topk_v2(call: Call) -> None:
 
 
 def _dynamic_update_slice(call: Call) -> None:
-    """Writes a part into a tensor at a place that is computed, along one axis; the others are whole."""
+    """Writes a part into a tensor at a computed position along one axis; along the other axes the part has the full size."""
     into, part = call.shape(0), call.shape(1)
     axes = [d for d, (n, m) in enumerate(zip(into, part, strict=True)) if n != m]
     if len(axes) > 1:

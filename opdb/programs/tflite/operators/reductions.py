@@ -1,4 +1,4 @@
-"""Sums and their like over axes, softmax and norms."""
+"""Reductions, softmax, norms, argmax, and cumulative sums."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _reduced(call: Call, op_type: str, name: str) -> str:
 
 
 def _of_booleans(op_type: str) -> Callable[[Call], None]:
-    """Any is the largest of the values 0 and 1, all the smallest; of floats, of which HTP has both."""
+    """``any`` is the maximum of the values 0 and 1, ``all`` the minimum; computed in floats, for which HTP has both."""
 
     def write(call: Call) -> None:
         values = call.node("Cast", call.floats(0), to=TensorProto.FLOAT)
