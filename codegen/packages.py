@@ -44,7 +44,7 @@ def of_catalog(catalog: Catalog) -> dict[str, list[str]]:
 
 
 def c(catalog: Catalog) -> Iterable[Artifact]:
-    """Renders generated/c/packages/<Package>.c for opdb's first package backend.  Raises SpecError for impossible ops."""
+    """Renders generated/c/packages/<Package>.c for the first of ``made_for``.  Raises SpecError for ``faults``."""
     for package, ops in of_catalog(catalog).items():
         problems = [p for name in ops for p in faults(catalog, catalog.compiled(name))]
         if problems:

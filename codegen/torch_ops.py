@@ -71,7 +71,7 @@ def _scalars(op: CompiledOp) -> tuple[str, ...]:
 
 
 def _counted(op: CompiledOp) -> bool:
-    """True if the number of an op's results does not depend on variadic inputs, e.g. only on parameters."""
+    """True if the count of a variadic output does not depend on variadic inputs but e.g. on parameters."""
     slots = {s.name for s in op.inputs if s.variadic}
     return any(s.variadic and not any(name in str(s.definition.count) for name in slots) for s in op.outputs)
 

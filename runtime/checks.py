@@ -266,7 +266,7 @@ class Violation:
 
     @property
     def brief(self) -> str:
-        """A short message for people: the reason and the values; the rule if there is no reason or it is short."""
+        """A short message for people: the reason and the values, and the rule if it is short or there is no reason."""
         values = ", ".join(map(_in_words, READINGS.split(self.got))) if self.got else ""
         if len(values) > SHOWN:
             values = values[: SHOWN - 3] + "..."

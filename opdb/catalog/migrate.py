@@ -104,7 +104,7 @@ def _bring_back(connection: Connection, kept: Sequence[str]) -> None:
 
 
 def downgrade(url: str, revision: str) -> None:
-    """Takes the tables back to ``revision`` ("base": none).  What the older tables cannot hold is lost."""
+    """Downgrades the tables to ``revision`` ("base": none).  Data that the older tables cannot hold is lost."""
     with _migration(Database(url)) as connection:
         command.downgrade(config(connection), revision)
 

@@ -109,7 +109,7 @@ def _in_blocks(scale: Array, blocks: Blocks, axis: int, shape: tuple[int, ...]) 
     """The scale of each element: blocks run along dimension ``axis`` - 1, or along 1 if ``axis`` is 0."""
     beside = axis - 1 if axis else 1
     steps = scale[:, None] * np.asarray(blocks.scales, np.float64).reshape(scale.size, blocks.per_axis)
-    spread = np.repeat(steps, shape[beside] // blocks.per_axis, 1)  # [slices, elements along beside]
+    spread = np.repeat(steps, shape[beside] // blocks.per_axis, 1)  # [slices, elements along `beside`]
     along = [1] * len(shape)
     along[axis], along[beside] = spread.shape
     return (spread if axis < beside else spread.T).reshape(along)

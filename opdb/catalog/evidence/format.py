@@ -47,7 +47,7 @@ def _read_once(path: Path, changed: int) -> Evidence:
 
 
 def read(path: Path) -> Evidence:
-    """Reads a file of evidence.  Raises OpdbError, with the line, if it is unreadable, damaged, or of another format."""
+    """Reads a file of evidence.  Raises OpdbError if it is unreadable, of another format, or damaged (with the line)."""
     try:
         text = gzip.decompress(path.read_bytes()).decode("utf-8")
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:

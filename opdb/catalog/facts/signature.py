@@ -1,6 +1,6 @@
 """Schemas of torch operators: ATen's from the bundled facts, other libraries' from a spec's ``signature``.
 
-A signature is what PyTorch prints for an operator: ``my_relu(Tensor x, *, float slope=0.5) -> Tensor``.
+A signature has the form that PyTorch prints: ``my_relu(Tensor x, *, float slope=0.5) -> Tensor``.
 """
 
 from __future__ import annotations

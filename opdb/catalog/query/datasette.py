@@ -8,7 +8,7 @@ from typing import Any
 from opdb.catalog.schema import metadata
 from opdb.catalog.schema.views import ABOUT
 
-_UNITS = {"s": "s"}  # units that Datasette can convert; others stand in the description
+_UNITS = {"s": "s"}  # units that Datasette can convert; others go into the description
 _TITLE = "opdb: what QNN's documents say of its ops, and what its libraries do"
 
 

@@ -37,8 +37,8 @@ class Element:
 class ElementFunction:
     """A function of numbers, and the C functions that compute it (runtime/src/kernels/element_functions.h).
 
-    ``narrow``: for float; ``wide``: for double, also used for ``narrow`` if it is exact in both; ``whole``: for int64_t,
-    "" if whole numbers have none.
+    ``narrow``: for float, "" if float32 has none; ``wide``: for double; ``whole``: for int64_t, "" if whole numbers have
+    none.
     """
 
     arity: int
@@ -165,7 +165,7 @@ def is_wide(node: Element) -> bool:
 
 
 def is_approximate(node: Element) -> bool:
-    """True if it contains an approximated function."""
+    """True if it contains a function that is approximated in float32; computing in double avoids that."""
     own = node.kind == "call" and FUNCTIONS[node.value].approximate
     return own or any(is_approximate(a) for a in node.args)
 
