@@ -1,6 +1,6 @@
 """QNN's C interface and chips (specs/abi/, specs/socs.yaml) -> C header, error names, table of SoCs.
 
-Pure functions from the data of the YAML files to text; the text is formatted by its writer.  The part of
+Pure functions from the data of the YAML files to text; the writer formats the text.  The part of
 the header between ``CDEF_BEGIN`` and ``CDEF_END`` is plain declarations: runtime/qnn/build_cffi.py reads it.
 """
 
@@ -17,22 +17,22 @@ Data = Mapping[str, Any]
 CDEF_BEGIN = "/* Declarations begin. */"
 CDEF_END = "/* Declarations end. */"
 
-#: What may reach C text: a type, a name.
+#: The types and names that may appear in C text.
 TYPE = re.compile(r"(?:const )?[A-Za-z_][A-Za-z0-9_]*(?: \*{1,3})?(?:\[\d{1,3}\])?")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-#: What a file of specs/abi/ may declare, in this order.
+#: The sections that a file of specs/abi/ may have, in this order.
 SECTIONS = ("constants", "typedefs", "enums", "structs", "callbacks", "tables")
 
 
 def header_path(name: str) -> str:
-    """Where the header of specs/abi/<name>.yaml is; e.g. "htp" -> generated/c/include/opdb/qnn_htp.h."""
+    """The path of the header of specs/abi/<name>.yaml, e.g. "htp" -> generated/c/include/opdb/qnn_htp.h."""
     return f"generated/c/include/opdb/qnn_{'abi' if name == 'qnn' else name}.h"
 
 
 def render_header(abi: Data) -> str:
-    """The C header of a file of specs/abi/: declarations, then an assertion for each size and offset.
+    """Renders the C header of a file of specs/abi/: declarations, then an assertion for each size and offset.
 
-    Raises SpecError for a name or a type that is not one in C.
+    Raises SpecError for a name or a type that is not valid C.
     """
     _check_names(abi, f"specs/abi/{abi['abi']}.yaml")
     file = header_path(abi["abi"]).rpartition("/")[2]
@@ -49,7 +49,7 @@ def render_header(abi: Data) -> str:
 
 
 def render_layouts(abis: Sequence[Data]) -> str:
-    """The Python module of what depends on a library's API version: functions, layouts of structs."""
+    """Renders the Python module of functions and struct layouts that depend on a library's API version."""
     interfaces = [abi["interface"] for abi in abis if "interface" in abi]
     return render(
         "qnn_layouts.py.j2",
@@ -60,24 +60,24 @@ def render_layouts(abis: Sequence[Data]) -> str:
 
 
 def render_errors(errors: Data) -> str:
-    """The Python module of error names by code."""
+    """Renders the Python module of error names by code."""
     return render("qnn_errors.py.j2", errors=errors)
 
 
 def render_socs(socs: Sequence[Data]) -> str:
-    """The Python module of chips, from the rows of socs.yaml."""
+    """Renders the Python module of chips, from the rows of socs.yaml."""
     return render("socs.py.j2", socs=sorted(socs, key=lambda row: str(row["chip"])))
 
 
 def declare(type_: str, name: str) -> str:
-    """A C declaration; e.g. ("uint64_t[6]", "opaque") -> "uint64_t opaque[6]"."""
+    """A C declaration, e.g. ("uint64_t[6]", "opaque") -> "uint64_t opaque[6]"."""
     base, bracket, size = type_.partition("[")
     gap = "" if base.endswith("*") else " "
     return f"{base}{gap}{name}{bracket}{size}"
 
 
 def layout(abi: Data) -> Sequence[tuple[str, str, int]]:
-    """What the header asserts: (struct, member or "" for the size of the whole, bytes)."""
+    """The header's assertions: (struct, member, offset in bytes), or (struct, "", size in bytes)."""
     out: list[tuple[str, str, int]] = []
     for name, struct in _structs(abi).items():
         out.append((name, "", struct["size"]))
@@ -91,7 +91,7 @@ def layout(abi: Data) -> Sequence[tuple[str, str, int]]:
 
 
 def _structs(abi: Data) -> Data:
-    """All structs of a file by name, the interface among them."""
+    """All structs of a file by name, including the interface."""
     interface = abi.get("interface")
     named = {interface["name"]: interface} if interface else {}
     return {**abi.get("structs", {}), **abi.get("tables", {}), **named}

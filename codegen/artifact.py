@@ -1,9 +1,8 @@
-"""What generation yields: artifacts, and the targets that render them from a catalogue.
+"""The outputs of generation: artifacts, and the targets that render them from a catalog.
 
-An artifact's text is pure: the same catalogue gives the same bytes, wherever and whenever it is rendered.
-The first line of a file names its source and carries a checksum of the lines below, so that a file tells
-by itself whether someone edited it.  CSV and JSON have no comments, nor have regions of files that people write: what is
-there is overwritten.
+An artifact's text is pure: the same catalog gives the same bytes, wherever and whenever it is rendered.
+The first line of a file names its source and has a checksum of the lines below, which reveals manual edits.
+CSV, JSON, and regions of handwritten files have no such line: their contents are overwritten.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class Artifact:
 
     path: str  # posix, relative to the root; e.g. generated/docs/ops/Relu.md
     text: str  # without the first line that the writer adds
-    inputs: tuple[str, ...]  # what it was made from; e.g. specs/ops/Relu.yaml
+    inputs: tuple[str, ...]  # the files it was made from, e.g. specs/ops/Relu.yaml
     language: Language
     region: str | None = None
 
@@ -51,12 +50,12 @@ class Artifact:
 
     @property
     def name(self) -> str:
-        """How messages call it; e.g. README.md#ops."""
+        """The artifact's name in messages, e.g. README.md#ops."""
         return f"{self.path}#{self.region}" if self.region else self.path
 
 
 class Definitions(Protocol):
-    """What decides whether something must be rendered; the catalogue itself, or what stands for it in SQL."""
+    """The hashes that decide if something must be rendered: a catalog, or its snapshot from SQL."""
 
     @property
     def hash(self) -> str: ...
@@ -78,7 +77,7 @@ class Definitions(Protocol):
 
 
 def later(module: str, function: str) -> Callable[..., Iterable[Artifact]]:
-    """A function of a module of this package that is imported when it is first called."""
+    """A function of a module of this package; a call imports the module."""
 
     def call(*arguments: Any) -> Iterable[Artifact]:
         made: Iterable[Artifact] = getattr(import_module(f"opdb.codegen.{module}"), function)(*arguments)
@@ -89,20 +88,20 @@ def later(module: str, function: str) -> Callable[..., Iterable[Artifact]]:
 
 @dataclass(frozen=True)
 class Target:
-    """One kind of output: rendered once for each op, for each family, for the catalogue, or without any of them."""
+    """One kind of output, rendered per op, per family, once for the catalog, or without any of them."""
 
     name: str
     description: str
     per_op: Callable[[Catalog, str], Iterable[Artifact]] | None = None
     per_family: Callable[[Catalog, str], Iterable[Artifact]] | None = (
-        None  # reads it and the ops of its candidates
+        None  # reads the family and the ops of its candidates
     )
     whole: Callable[[Catalog], Iterable[Artifact]] | None = None
     alone: Callable[[], Iterable[Artifact]] | None = None  # reads ``reads``
-    reads: tuple[Path, ...] = ()  # files besides the catalogue; e.g. specs/abi/qnn.yaml
+    reads: tuple[Path, ...] = ()  # files besides the catalog, e.g. specs/abi/qnn.yaml
 
     def render(self, catalog: Catalog, part: str | None) -> tuple[Artifact, ...]:
-        """The artifacts of one op or family (``part``), or of the catalogue (None)."""
+        """Renders the artifacts of one op or family (``part``), or of the catalog (None)."""
         one = self.per_op or self.per_family
         if one is not None and part is not None:
             return tuple(one(catalog, part))
@@ -129,7 +128,7 @@ def family_path(name: str) -> str:
 
 
 def specs_of(catalog: Catalog, op: str) -> tuple[str, ...]:
-    """The inputs of an artifact that reads one op: its file, and that of its base."""
+    """The inputs of an artifact that reads one op: its file, and its base's file."""
     base = catalog.ops[op].extends
     return (spec_path(op),) if base is None else (spec_path(op), f"specs/bases/{base}.yaml")
 
@@ -140,7 +139,7 @@ def all_specs(catalog: Definitions) -> tuple[str, ...]:
 
 
 def sorted_ops(catalog: Definitions) -> list[str]:
-    """Op names in the order of every generated table: by letter, then capitals first."""
+    """Op names in the order of all generated tables: case-insensitive, then capitals first."""
     return sorted(catalog.ops, key=lambda name: (name.lower(), name))
 
 
@@ -149,7 +148,7 @@ def digest(text: str) -> str:
 
 
 def with_header(artifact: Artifact, formatted: str | None = None) -> str:
-    """The bytes of the file: the first line, where the language has comments, and the text as it was ``formatted``."""
+    """The text of the file: the header line, if the language has comments, then the ``formatted`` text."""
     text = artifact.text if formatted is None else formatted
     if artifact.region or artifact.language not in COMMENTS:
         return text
@@ -166,7 +165,7 @@ def _source(inputs: tuple[str, ...]) -> str:
 
 
 def is_untouched(text: str) -> bool | None:
-    """Whether a generated file is as it was written; None if it has no first line of ours that could tell."""
+    """True if a generated file is unedited; None if it lacks the header line that would show it."""
     line, _, rest = text.partition("\n")
     mark = MARK.search(line)
     return None if mark is None else digest(rest).startswith(mark["checksum"])

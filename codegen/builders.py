@@ -1,8 +1,8 @@
-"""Generated builders: for each ATen target of an op a function of a node view, and the registry of all.
+"""Generated builders: a function of a node view for each ATen target of an op, and the registry of all.
 
-A builder reads as the mapping does: guard, then the op with its inputs, parameters and outputs, in the
-terms of opdb.runtime.forms.  Families have a module each, with a function for each candidate and target; functions
-that would read alike are one, with a name for each target.
+A builder mirrors the mapping: guard, then the op with its inputs, parameters, and outputs, in the
+terms of opdb.runtime.forms.  Each family has a module with a function for each candidate and target; identical
+functions are merged into one, with a name for each target.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ from opdb.spec.model import TorchMapping
 Form = CompiledMapping | CompiledDecomposition
 Schemas = Callable[[str], Schema]
 FOLDER = "generated/python/builders"
-#: Functions that make a tensor: their texts get the tensor whose dtype they take.
+#: Functions that create a tensor; generated calls pass the tensor whose dtype they take.
 MAKERS = tuple(f.name for f in FUNCTIONS.values() if f.params and set(f.params[-1]) == {TENSOR, DTYPE})
-#: The modules of opdb.runtime that have the functions of torch mappings.
+#: The modules of opdb.runtime that define the functions of torch mappings.
 HOMES = (per_channel, constants, lowering, tensors)
-#: Names that a builder uses itself, besides the functions of the rule language.
+#: Names that builders use themselves, besides the functions of the rule language.
 OWN_NAMES = (
     frozenset({"all", "any", "map", "node", "given", "listed", "smallest", "largest", "same"})
     | {"chain", "lowered_op", "one_op", "require", "scalar", "tensor_param", "unused"}
@@ -66,11 +66,11 @@ OWN_NAMES = (
 
 @dataclass(frozen=True)
 class Compiled:
-    """A candidate, compiled for one of its targets, and where its builder is."""
+    """A candidate compiled for one of its targets, and the place of its builder."""
 
     name: str
     form: Form
-    module: str  # of opdb.generated.builders
+    module: str  # in opdb.generated.builders
     function: str
     avoids: tuple[str, ...] = ()  # errata
 
@@ -81,7 +81,7 @@ class Compiled:
 
 
 def of_op(catalog: Catalog, name: str, schemas: Schemas = torch_schema) -> list[Compiled]:
-    """The mappings of an op's own spec, whose targets have no other candidate."""
+    """The mappings in an op's own spec, whose targets have no other candidate."""
     op = catalog.compiled(name)
     with _refused(spec_path(name)):
         made = [
@@ -92,7 +92,7 @@ def of_op(catalog: Catalog, name: str, schemas: Schemas = torch_schema) -> list[
 
 
 def of_family(catalog: Catalog, name: str, schemas: Schemas = torch_schema) -> list[Compiled]:
-    """The candidates of a family, each for each of its targets, in the order of the family.  Worked out once."""
+    """The candidates of a family, one per target, in the order of the family; cached."""
     if schemas is torch_schema:
         return catalog.once(("candidates of", name), lambda: _of_family(catalog, name, schemas))
     return _of_family(catalog, name, schemas)
@@ -122,7 +122,7 @@ def _compiled(catalog: Catalog, candidate: Candidate, target: str, schemas: Sche
 
 
 def candidates(catalog: Catalog, schemas: Schemas = torch_schema) -> dict[str, list[Compiled]]:
-    """By target: its candidates in the order of its family, or its one mapping."""
+    """Maps each target to its candidates in the order of its family, or to its only mapping."""
     found: dict[str, list[Compiled]] = {}
     for name in sorted_ops(catalog):
         for made in of_op(catalog, name, schemas):
@@ -135,7 +135,7 @@ def candidates(catalog: Catalog, schemas: Schemas = torch_schema) -> dict[str, l
 
 @contextmanager
 def _refused(path: str) -> Iterator[None]:
-    """Faults of a mapping as those of its file; ``opdb lint`` knows the line of each."""
+    """Converts the faults of a mapping to faults of its file; ``opdb lint`` shows the line of each."""
     try:
         yield
     except CompileError as error:
@@ -168,7 +168,7 @@ def python_family(catalog: Catalog, name: str) -> Iterable[Artifact]:
 
 
 def python_registry(catalog: Catalog) -> Iterable[Artifact]:
-    """Where the builders of each target are: read off the definitions, nothing is compiled."""
+    """The registry of builders by target, from the definitions, without compiling anything."""
     targets: dict[str, list[tuple[str, tuple[str, ...], str, str, tuple[str, ...]]]] = {}
     for name in sorted_ops(catalog):
         for target in catalog.ops[name].torch:
@@ -186,12 +186,12 @@ def python_registry(catalog: Catalog) -> Iterable[Artifact]:
 
 
 def _place(c: Candidate, target: str) -> tuple[str, str]:
-    """The module and the function of a candidate's builder for one target."""
+    """The module and function of a candidate's builder for one target."""
     return f"families.{c.family}", f"{module(c.name)}__{function_name(target)}"
 
 
 def function_name(target: str) -> str:
-    """e.g. aten.native_layer_norm.default -> aten_native_layer_norm, aten.add.Tensor -> aten_add_tensor."""
+    """The builder's name, e.g. aten.native_layer_norm.default -> aten_native_layer_norm, aten.add.Tensor -> aten_add_tensor."""
     return target.removesuffix(".default").replace(".", "_").replace("::", "_").lower()
 
 
@@ -229,13 +229,13 @@ def module_view(name: str, summary: str, forms: Iterable[tuple[str, Form]]) -> d
 
 
 def _defined(module: ModuleType, names: set[str]) -> list[str]:
-    """Those of ``names`` that ``module`` defines, as isort has them: classes first."""
+    """The ``names`` that ``module`` defines, in isort's order: classes first."""
     own = (n for n in names if getattr(getattr(module, n, None), "__module__", "") == module.__name__)
     return sorted(own, key=lambda n: (not n[0].isupper(), n))
 
 
 def _rewritten(node: Node, change: Callable[[Node], Node]) -> Node:
-    """``node`` with ``change`` applied to every part of it, innermost first."""
+    """``node`` with ``change`` applied to every part, innermost first."""
     value = node.value
     if node.kind == "comp":
         function, loops = value
@@ -254,7 +254,7 @@ def _rewritten(node: Node, change: Callable[[Node], Node]) -> Node:
 
 
 class _Function:
-    """The texts of one builder, and what they import."""
+    """The texts of one builder, and their imports."""
 
     def __init__(self, name: str, form: Form) -> None:
         self.name, self.form = name, form
@@ -277,7 +277,7 @@ class _Function:
     # -- expressions
 
     def text(self, node: Node, given: Iterable[str] = (), like: Node | None = None, at_least: int = 0) -> str:
-        """The Python text of ``node``; ``given`` names optional arguments that are not None here."""
+        """The Python text of ``node``; ``given``: optional arguments that are not None here."""
         self.read |= set(free_names(node))
         names: dict[str, Name] = {}
         for name, known in self.scope.names.items():
@@ -302,7 +302,7 @@ class _Function:
         return emit_python.expression(changed, names, at_least)
 
     def _require(self, condition: Node, sentence: str, sure: set[str]) -> dict[str, Any]:
-        """``sure``: the optional arguments that are not None whether ``condition`` holds or not."""
+        """A check of the guard.  ``sure``: optional arguments that are not None even if ``condition`` fails."""
         self.lowering.add("require")
         got = []
         for atom in atoms(condition):
@@ -354,7 +354,7 @@ class _Function:
         return f"None if {self._none(missing)} else {text}" if missing else text
 
     def _like(self, step: CompiledMapping | CompiledStep) -> Node:
-        """The tensor whose dtype made tensors take: the first one that an input reads."""
+        """The tensor whose dtype new tensors take: the first one that an input reads."""
         for name in (name for node in step.inputs.values() for name in free_names(node)):
             known = self.scope.names.get(name)
             if known is not None and known.type in (TENSOR, TENSORS):
@@ -377,7 +377,7 @@ class _Function:
         }
 
     def _makes(self, step: CompiledMapping | CompiledStep) -> list[str]:
-        """The new tensors of a step, _ for one that nothing reads; none where nothing reads any."""
+        """The new tensors of a step, with _ for unread ones; empty if none is read."""
         made = [n.value for n in step.outputs.values() if n.kind == "name" and n.value in self.new]
         return [n if n in self.read_later else "_" for n in made] if self.read_later & {*made} else []
 
@@ -389,7 +389,7 @@ class _Function:
         return f"New({python_string(made.name)}, {self.text(made.like)}{shape})"
 
     def _dropped(self, steps: Iterable[CompiledMapping | CompiledStep]) -> list[int]:
-        """The results that no op produces."""
+        """The indices of the results that no op produces."""
         read = results_read([n for s in steps for n in s.outputs.values()])
         returns = self.form.schema.returns
         if read is None or any(plain_type(r)[0] != TENSOR.capitalize() for r in returns):
@@ -397,7 +397,7 @@ class _Function:
         return [i for i in range(len(returns)) if i not in read]
 
     def view(self) -> dict[str, Any]:
-        """Everything but the name and the target."""
+        """The function's view for the template, without name and target."""
         form = self.form
         several = form if isinstance(form, CompiledDecomposition) else None
         steps: list[CompiledMapping | CompiledStep] = (

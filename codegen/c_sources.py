@@ -1,4 +1,4 @@
-"""Self-contained folders of C for some ops: what is generated for them, the runtime, their kernels.
+"""Self-contained folders of C for some ops: generated files, the runtime, their kernels.
 
 They need nothing but a C compiler: what opdb builds here can be built elsewhere.
 """
@@ -32,16 +32,16 @@ CFLAGS = (
 
 
 def sources(paths: Iterable[str]) -> list[str]:
-    """The C files among ``paths``, in the order in which they are compiled."""
+    """The C files among ``paths``, in compilation order."""
     return sorted(p for p in paths if p.endswith(".c"))
 
 
 def generated(
     catalog: Catalog, part: Catalog, names: Sequence[str], shared: Sequence[str]
 ) -> dict[str, Artifact]:
-    """The generated files of the ops ``names``, all of ``part``, and those called ``shared`` for all of them together.
+    """The generated files of the ops ``names`` of ``part``, and the ``shared`` files for all of them together.
 
-    The header of kernels is that of the whole ``catalog``: a file of kernels has those of several ops.
+    The kernel header covers the whole ``catalog``, because a kernel file can have kernels of several ops.
     """
     made = {}
     registry = [
@@ -58,7 +58,7 @@ def generated(
 
 
 def of_elements(catalog: Catalog, part: Catalog) -> dict[str, str]:
-    """The generated kernels that ops of ``part`` name, their own or those of another op of ``catalog``."""
+    """The generated kernels that ops of ``part`` use, from any op of ``catalog``."""
     wanted = {op.kernel.function for op in part.ops.values() if op.kernel is not None}
     named = [n for n, op in catalog.ops.items() if op.kernel is not None and op.kernel.function in wanted]
     made = [artifact for name in named for artifact in generated_kernels.c(catalog, name)]
@@ -66,7 +66,7 @@ def of_elements(catalog: Catalog, part: Catalog) -> dict[str, str]:
 
 
 def formatted(made: Mapping[str, Artifact]) -> dict[str, str]:
-    """Text by path, as clang-format writes it, with the line that says where it comes from."""
+    """Text by path, formatted by clang-format, with the header line."""
     texts = formatters.format_all(list(made.values()))
     return {
         path: with_header(Artifact(a.path, text, a.inputs, a.language))
@@ -75,7 +75,7 @@ def formatted(made: Mapping[str, Artifact]) -> dict[str, str]:
 
 
 def runtime_folder() -> Path:
-    """Where the C of the runtime is: include and src."""
+    """The folder of the runtime's C: include and src."""
     return Path(str(files("opdb.runtime")))
 
 
@@ -88,23 +88,23 @@ def runtime(headers: Sequence[str], sources: Sequence[str]) -> dict[str, str]:
 
 
 def of_plugin(plugin: str, place: str, names: Iterable[str]) -> dict[str, str]:
-    """Files of a plug-in's folder ``c``, by their path in what is written: below ``place``, e.g. src/hexagon."""
+    """Files of a plug-in's folder ``c``, by their path in the written folder: below ``place``, e.g. src/hexagon."""
     root = plugin_folder(plugin)
     return {f"{place}/{name}": (root / name).read_text(encoding="utf-8") for name in names}
 
 
 def plugin_folder(plugin: str) -> Path:
-    """Where the C of a plug-in is."""
+    """The folder of a plug-in's C."""
     return Path(str(files(f"opdb.plugins.{plugin}"))) / "c"
 
 
 def kernels(
     part: Catalog, names: Sequence[str], computed: Mapping[str, str], given: Sequence[Path] = ()
 ) -> dict[str, str]:
-    """The files that define the ops' kernels, and the headers and helpers that those include.
+    """The files that define the ops' kernels, and the headers and helpers they include.
 
-    ``computed``: those that are generated, by path.  ``given``: C files to be looked at first.  Raises OpdbError for
-    an op without a kernel and a file that cannot be read.
+    ``computed``: generated kernels by path.  ``given``: C files to search first.  Raises OpdbError for an op without a
+    kernel and for an unreadable file.
     """
     own = sorted((runtime_folder() / "src" / "kernels").glob("*.[ch]"))
     known = {path.rpartition("/")[2]: text for path, text in computed.items()}
@@ -126,7 +126,7 @@ def kernels(
 
 
 def included(wanted: Sequence[str], known: Mapping[str, str]) -> set[str]:
-    """``wanted``, what these files include, and the C file beside each such header."""
+    """``wanted``, all files they include, and the C file beside each included header."""
     found: set[str] = set()
     todo = list(wanted)
     while todo:

@@ -1,8 +1,8 @@
-"""What rendering gave on this machine: it saves rendering the same again, and formatting the same again.
+"""Records what was rendered on this machine, to avoid rendering and formatting the same thing again.
 
-The one record of generation, and no part of the project (``build/``, which git ignores): without it everything is
-rendered.  A unit's entry holds as long as its inputs, the code that renders and the libraries under it are the same;
-what lies on disk is compared with it by checksum, every time.
+The only record of generation, and not part of the project (``build/``, which git ignores): without it everything is
+rendered.  A unit's entry is valid as long as its inputs, the rendering code, and the libraries it uses are unchanged;
+files on disk are compared with it by checksum every time.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from opdb.codegen.artifact import Artifact, digest, with_header
 from opdb.core.errors import OpdbError
 from opdb.core.files import write_atomically
 
-#: The libraries whose version may change a byte; those of the formatters are checked where they run.
+#: The libraries whose versions may affect the output; formatter versions are checked when they run.
 LIBRARIES = ("jinja2", "pydantic", "ruamel.yaml")
-#: Of opdb, besides this package: all that is loaded when something is rendered (tests/codegen/test_cache.py).
+#: The packages of opdb, besides this one, that rendering loads (tests/codegen/test_cache.py).
 PACKAGES = ("core", "catalog.evidence", "catalog.facts", "catalog.store", "runtime", "spec", "spec.lang")
 
 
 class Made(NamedTuple):
-    """One artifact: the checksum of its text before it was formatted, and of the file or region."""
+    """One artifact: the checksums of its text before formatting, and of the file or region."""
 
     raw: str
     sha256: str
@@ -37,18 +37,18 @@ class Made(NamedTuple):
 
 @dataclass
 class Rendered:
-    """By unit: the key of its inputs, and its artifacts by name, as JSON has them until somebody asks."""
+    """The key of the inputs and the artifacts by name of each unit, kept as JSON data until needed."""
 
     units: dict[str, Any] = field(default_factory=dict)
-    pieces: dict[str, tuple[str, Any]] = field(default_factory=dict)  # those of opdb.codegen.pieces
+    pieces: dict[str, tuple[str, Any]] = field(default_factory=dict)  # of opdb.codegen.pieces
 
     def of(self, unit: str, key: str) -> Mapping[str, Made] | None:
-        """The artifacts of a unit with these inputs; None if that is not known."""
+        """The artifacts of a unit with these inputs; None if unknown."""
         found = self.units.get(unit)
         return self.last(unit) if isinstance(found, dict) and found.get("key") == _key(key) else None
 
     def last(self, unit: str) -> Mapping[str, Made] | None:
-        """The artifacts that the unit had when it was rendered last; None if nothing is on record."""
+        """The unit's artifacts from its last rendering; None if nothing is recorded."""
         try:
             return {
                 str(n): Made(str(raw), str(sha256)) for n, (raw, sha256) in self.units[unit]["made"].items()
@@ -65,7 +65,7 @@ def _key(unit: str) -> str:
 
 
 def read(path: Path | None) -> Rendered:
-    """What is on record; nothing where there is no such file, or no such file any more."""
+    """Reads the record; empty if the file is missing or invalid."""
     if path is None:
         return Rendered()
     try:
@@ -76,7 +76,7 @@ def read(path: Path | None) -> Rendered:
 
 
 def write(path: Path | None, rendered: Rendered, units: Iterable[str]) -> None:
-    """Puts the entries of ``units``, all that there are, on record; a folder that cannot be written changes nothing."""
+    """Records the entries of ``units``, which are all existing units; ignores a folder that cannot be written."""
     if path is None:
         return
     known = rendered.units
@@ -88,20 +88,20 @@ def write(path: Path | None, rendered: Rendered, units: Iterable[str]) -> None:
 
 
 def raw_digest(artifact: Artifact) -> str:
-    """The checksum of a text and of what formats it."""
+    """The checksum of an artifact's unformatted text and of the formatter settings."""
     return digest("\0".join((artifact.language, formatters.settings(), with_header(artifact))))
 
 
 @cache
 def tools() -> str:
-    """Names the code that renders, and the libraries under it."""
+    """Identifies the rendering code and the libraries it uses."""
     versions = [f"{name} {metadata.version(name)}" for name in LIBRARIES]
     return "\0".join([generator(), platform.python_version(), *versions])
 
 
 @cache
 def generator() -> str:
-    """The checksum of what turns a catalogue into files: our code, templates, versions of formatters."""
+    """The checksum of everything that turns a catalog into files: our code, templates, formatter versions."""
     here = Path(__file__).parent
     files = [*here.glob("*.py"), *here.glob("*.yaml"), *(here / "templates").glob("*.j2")]
     files += [file for name in PACKAGES for file in Path(str(resources.files(f"opdb.{name}"))).glob("*.py")]

@@ -1,4 +1,4 @@
-"""Texts -> files, all or nothing as far as a file system allows.
+"""Writes texts to files, all or nothing as far as a file system allows.
 
 One process at a time (a lock that ends with its process).  Every new text is written to a temporary file
 beside its place and synced before the first file is replaced, so a full disk changes nothing.
@@ -27,7 +27,7 @@ CURES = {
 
 @contextlib.contextmanager
 def lock(root: Path) -> Iterator[None]:
-    """Holds the lock of ``root``.  Raises OpdbError if another process that lives holds it."""
+    """Holds the lock of ``root``.  Raises OpdbError if another running process holds it."""
     path = root / LOCK
     with writing(LOCK):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -73,9 +73,9 @@ def clean(root: Path, others: Iterable[str] = ()) -> None:
 
 
 def install(root: Path, texts: Mapping[str, str], removed: Sequence[str]) -> None:
-    """Writes ``texts`` by path, removes files and the folders that this empties.
+    """Writes ``texts`` by path, and removes files and the folders that become empty.
 
-    Raises OpdbError; if the disk is full, nothing was changed.
+    Raises OpdbError on failure; if the disk is full, nothing was changed.
     """
     _prepare(root, texts)
     folders = {(root / path).parent for path in texts}
@@ -97,7 +97,7 @@ def install(root: Path, texts: Mapping[str, str], removed: Sequence[str]) -> Non
 
 
 def _prepare(root: Path, texts: Mapping[str, str]) -> None:
-    """Writes a temporary file for each path of ``texts``.  On an error nothing is left."""
+    """Writes a temporary file for each path of ``texts``.  Cleans up on an error."""
     done: list[Path] = []
     made: list[Path] = []
     path = "generated"
@@ -118,7 +118,7 @@ def _prepare(root: Path, texts: Mapping[str, str]) -> None:
 
 @contextlib.contextmanager
 def writing(path: str) -> Iterator[None]:
-    """Turns a failure of the file system into one clear error about ``path``."""
+    """Turns a file system failure into one clear error about ``path``."""
     try:
         yield
     except OSError as error:
@@ -152,7 +152,7 @@ def _sync(files: Sequence[Path]) -> None:
 
 
 def _make_folders(folder: Path) -> list[Path]:
-    """Makes ``folder``; returns those that were missing, outermost first."""
+    """Creates ``folder``; returns the folders that were missing, outermost first."""
     missing = [f for f in (folder, *folder.parents) if not f.exists()][::-1]
     folder.mkdir(parents=True, exist_ok=True)
     return missing

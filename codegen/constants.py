@@ -1,8 +1,8 @@
-"""Names and numbers: ops, parameters, enum values, backends and data types, for Python and C.
+"""Names and numbers of ops, parameters, enum values, backends, and data types, for Python and C.
 
-All ops that QNN documents are here, also those that have no spec yet.  The Python classes have the names
-and attributes of ``qnn_constants`` in ExecuTorch 1.4.1, so that they can stand in for it; the C macros have
-the names of QnnOpDef.h.
+Covers all ops that QNN documents, including those without a spec.  The Python classes have the names and
+attributes of ``qnn_constants`` in ExecuTorch 1.4.1, so that they can replace it; the C macros have the names
+of QnnOpDef.h.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from opdb.spec.sdks import sdks_of
 
 #: QNN's own op package.
 PACKAGE = "qti.aisw"
-#: Classes of ExecuTorch whose names are not "Op" and QNN's name of the op.
+#: Classes of ExecuTorch whose names are not "Op" plus QNN's op name.
 ALIASES = {"OpGatherND": "OpGatherNd", "OpPRelu": "OpPrelu", "OpUnpack": "OpUnPack"}
 
 
@@ -46,14 +46,14 @@ class OpView:
 
 
 def op_macro(op: str) -> str:
-    """The name of the op in QnnOpDef.h; e.g. Conv2d -> QNN_OP_CONV_2D, Col2Im -> QNN_OP_COL2_IM."""
+    """The op's macro in QnnOpDef.h, e.g. Conv2d -> QNN_OP_CONV_2D, Col2Im -> QNN_OP_COL2_IM."""
     words = re.sub(r"(?<=\d)D(?=[A-Z]|$)", "d", op)  # Correlation1D
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[a-z])(?=\dd)", "_", words)
     return f"QNN_OP_{words.upper()}"
 
 
 def op_views(catalog: Catalog) -> list[OpView]:
-    """Every op of the documents and of the catalogue, by name; the catalogue's word counts.  Worked out once."""
+    """Every op of the documents and the catalog, by name; the catalog takes precedence.  Cached."""
     return catalog.once("op views", lambda: _op_views(catalog))
 
 
@@ -84,7 +84,7 @@ def _camel(name: str) -> str:
 
 
 def python(catalog: Catalog) -> Iterable[Artifact]:
-    """constants/ops.py, constants/backends.py and constants/sdks.py."""
+    """Renders constants/ops.py, constants/backends.py, and constants/sdks.py."""
     ops = op_views(catalog)
     known = {op.name for op in ops}
     aliases = [(alias, name) for alias, name in sorted(ALIASES.items()) if name in known]
@@ -108,7 +108,7 @@ def python(catalog: Catalog) -> Iterable[Artifact]:
 
 
 def c(catalog: Catalog) -> Iterable[Artifact]:
-    """include/opdb/dtypes.h, backends.h and op_names.h."""
+    """Renders include/opdb/dtypes.h, backends.h, and op_names.h."""
     ops = op_views(catalog)
     for name, view, inputs in (
         ("dtypes", {"dtypes": DTYPES}, ("opdb/core/dtypes.py",)),
@@ -157,7 +157,7 @@ def _fields(b: Backend) -> dict[str, object]:
 
 
 def _context(catalog: Catalog) -> dict[str, str]:
-    """What rules of any backend may read of a chip, with the types."""
+    """The chip properties that rules of any backend may read, with their types."""
     return {name: t for b in catalog.backends.values() for name, t in b.context.items()}
 
 
@@ -167,6 +167,6 @@ def _sources(catalog: Catalog) -> tuple[str, ...]:
 
 
 def _packages(ops: list[OpView]) -> list[tuple[str, str]]:
-    """Op packages and their macros; e.g. ("qti.aisw", "QNN_OP_PACKAGE_NAME_QTI_AISW")."""
+    """Op packages and their macros, e.g. ("qti.aisw", "QNN_OP_PACKAGE_NAME_QTI_AISW")."""
     names = sorted({op.package for op in ops} | {PACKAGE})
     return [(name, "QNN_OP_PACKAGE_NAME_" + re.sub(r"\W", "_", name).upper()) for name in names]

@@ -1,4 +1,4 @@
-"""One page for each op, always with the same headings, and the index of pages."""
+"""Documentation: one page per op, always with the same headings, and the index of pages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from opdb.spec.lang.analyse import free_names
 from opdb.spec.lang.printer import to_text
 from opdb.spec.model import ParamDef, TensorDef, TorchMapping, unchecked_where
 
-#: What the rules say that every op has; they carry no expression.
+#: Sentences of the rules that every op has; these rules have no expression.
 SIGNATURE = {
     "INPUTS": "the inputs must be those of the table: none missing but optional ones, none besides",
     "PARAMS": "the parameters must be those of the table, each with its data type and shape",
@@ -29,7 +29,7 @@ SIGNATURE = {
 }
 
 
-#: What follows where a rule of a strength is broken, as its line says it.
+#: The effect of breaking a rule, by strength, for its line in the page.
 EFFECTS: dict[Strength, str] = {
     "require": "",
     "expect": " (a warning)",
@@ -44,7 +44,7 @@ class RuleDoc:
     when: str = ""
     why: str = ""
     source: str = ""
-    effect: str = ""  # of breaking it, where the op is accepted all the same
+    effect: str = ""  # the effect of breaking it, if the op is still accepted
     unchecked: tuple[tuple[str, str, str], ...] = ()  # (backend and SDKs, source, why)
 
 
@@ -62,14 +62,14 @@ class ParamDoc:
     name: str
     type: str
     default: str  # "" if there is none
-    absent: str  # what holds without a value
-    values: str  # of an enum
+    absent: str  # the behavior without a value
+    values: str  # enum values
     rules: tuple[str, ...]
     doc: str = ""
 
 
 def pages(catalog: Catalog, name: str) -> Iterable[Artifact]:
-    """docs/ops/<Op>.md."""
+    """Renders docs/ops/<Op>.md."""
     op = catalog.compiled(name)
     definition = op.definition
     uses = _uses(op)
@@ -102,7 +102,7 @@ def pages(catalog: Catalog, name: str) -> Iterable[Artifact]:
 
 
 def index(catalog: Catalog) -> Iterable[Artifact]:
-    """docs/index.md and docs/backends.md."""
+    """Renders docs/index.md and docs/backends.md."""
     ops = [catalog.ops[name] for name in sorted_ops(catalog)]
     text = render("index.md.j2", operators={n: len(catalog.mappings(n)) for n in catalog.ops}, ops=ops)
     yield Artifact("generated/docs/index.md", text, all_specs(catalog), "markdown")
@@ -114,7 +114,7 @@ def index(catalog: Catalog) -> Iterable[Artifact]:
 
 
 def _short(value: object) -> str:
-    """YAML's flow style, near enough, of the data of a spec."""
+    """Spec data in approximately YAML's flow style."""
     return value if isinstance(value, str) else json.dumps(value).replace('"', "")
 
 
@@ -138,7 +138,7 @@ def _param(name: str, d: ParamDef, uses: Mapping[str, tuple[str, ...]]) -> Param
 
 
 def _uses(op: CompiledOp) -> dict[str, tuple[str, ...]]:
-    """For each slot and parameter the ids of the rules that read it, also through symbols and lets."""
+    """Maps each slot and parameter to the ids of rules that read it, directly or through symbols and lets."""
     symbols = {b.symbol: free_names(b.value) for b in op.binds}
     out: dict[str, list[str]] = {
         name: [] for name in (*(s.name for s in op.slots), *(p.name for p in op.params))
@@ -174,7 +174,7 @@ def _unchecked(op: CompiledOp, rule: str) -> tuple[tuple[str, str, str], ...]:
 
 
 def _groups(op: CompiledOp) -> list[tuple[str, str, list[RuleDoc]]]:
-    """(heading, source, rules): the op definition, then each backend."""
+    """Groups of (heading, source, rules): the op definition, then each backend."""
     own = [RuleDoc(i, SIGNATURE[i], unchecked=_unchecked(op, i)) for i in op.signature]
     own += [_rule(op, r) for r in (*op.ranks, *op.rules)]
     groups = [("Op definition", op.definition.source or "", own)]
@@ -187,13 +187,13 @@ def _groups(op: CompiledOp) -> list[tuple[str, str, list[RuleDoc]]]:
 
 
 def _origin(row: TypeRow, usual: str | None) -> str:
-    """The SDKs that have a row, and its source where that is not the table's."""
+    """The SDKs that have a row, and its source if it differs from the table's."""
     parts = [f"since {row.since}"] * bool(row.since) + [f"until {row.until}"] * bool(row.until)
     return ", ".join([*parts, *([row.source] if row.source and row.source != usual else [])])
 
 
 def _tables(op: CompiledOp) -> list[tuple[str, str, list[tuple[str, list[str], str]]]]:
-    """(backend, source, rows): a row is its id, a cell for each slot, and where it comes from if not from ``source``."""
+    """Tables (backend, source, rows); a row has its id, a cell per slot, and its SDKs and origin if not ``source``."""
     tables = []
     for name, backend in op.definition.backends.items():
         rows = [
@@ -205,7 +205,7 @@ def _tables(op: CompiledOp) -> list[tuple[str, str, list[tuple[str, list[str], s
 
 
 def _arguments(mapping: TorchMapping) -> list[tuple[str, str, str]]:
-    """(kind, name in QNN, expression over the names of the ATen schema)."""
+    """Rows (kind, name in QNN, expression over the names of the ATen schema)."""
     rows = [("input", name, text) for name, text in mapping.inputs.items()]
     rows += [("if None", name, text) for name, text in mapping.absent.items()]
     rows += [("parameter", name, text) for name, text in mapping.params.items()]
@@ -215,6 +215,6 @@ def _arguments(mapping: TorchMapping) -> list[tuple[str, str, str]]:
 
 
 def _ignored(target: str, mapping: TorchMapping) -> list[tuple[str, str]]:
-    """The ignored arguments that ``target`` has: the mapping may serve other targets too."""
+    """The ignored arguments that ``target`` has, because the mapping may also serve other targets."""
     own = {a.name for a in torch_schema(target, mapping.signature).arguments}
     return [(name, why) for name, why in mapping.ignored.items() if name in own]

@@ -1,7 +1,7 @@
 """Typed nodes -> C99: statements plus a result expression over runtime/include/opdb/checked.h.
 
-A ``Block`` is the body of one rule.  Partial operations clear its flag ``ok``; computed lists live in
-temporaries declared at the top of the block, because the views that C passes around point into them.
+A ``Block`` is the body of one rule.  Partial operations clear its flag ``ok``; computed lists are stored in
+temporaries declared at the top of the block, because C passes around views that point into them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PLAIN = {"//": "/", "%": "%"}
 
 
 def c_type(type_: str) -> str:
-    """The C type of a value of the rule language, ready to be followed by a name."""
+    """The C type of a value of the rule language, ready for a name to follow."""
     text = TYPES.get(type_, "int64_t")
     return text if text.endswith("*") else text + " "
 
@@ -62,8 +62,8 @@ class Block:
     lists: list[str] = field(default_factory=list)  # list temporaries to declare at the top
     depth: int = 1
     used: list[int] = field(default_factory=lambda: [0])
-    prefix: str = ""  # of temporaries
-    lasting: bool = False  # a list may be read where the block has ended
+    prefix: str = ""  # prefix of temporaries
+    lasting: bool = False  # a list may be read after the block has ended
 
     def put(self, line: str) -> None:
         self.lines.append("    " * self.depth + line)
@@ -79,7 +79,7 @@ class Block:
     # -- expressions
 
     def expression(self, node: Node, at_least: int = IF) -> str:
-        """The C text of ``node``; what it needs before goes to ``lines``."""
+        """The C text of ``node``; statements it needs first go to ``lines``."""
         text, binds = self._text(node)
         return f"({text})" if binds < at_least else text
 
@@ -176,7 +176,7 @@ class Block:
         return f" {symbol} ".join(texts), own if len(texts) > 1 else ATOM
 
     def _then(self, texts: list[str], symbol: str, negate: str, inner: Block, text: str) -> list[str]:
-        """``texts`` joined by ``symbol``, and one more: what it needs before (``inner``) runs only if it is reached."""
+        """Joins ``texts`` and ``text`` by ``symbol``; statements of ``inner`` run only if ``text`` is reached."""
         if not inner.lines:
             return [*texts, text]
         held = self.fresh("held")
@@ -205,7 +205,7 @@ class Block:
         op, join, own = ("!=", " && ", AND) if node.value else ("==", " || ", OR)
         choices = [self.expression(a, ADD) for a in node.args[1:]]
         if any("&ok" in c for c in choices):  # all choices are evaluated, as in Python
-            cast = "(int)"  # what tells a compiler that & and | are meant
+            cast = "(int)"  # tells the compiler that & and | are intended
             return f" {join[1]} ".join(f"{cast}({left} {op} {c})" for c in choices), IF
         return join.join(f"{left} {op} {c}" for c in choices), own if len(choices) > 1 else COMPARE_UP
 
@@ -302,7 +302,7 @@ class Block:
         self.put("}")
 
     def element(self, loop: Loop, source: str, readers: tuple[Node, ...]) -> None:
-        """Declares the loop variable, unless nothing reads it: C warns about a variable that is not used."""
+        """Declares the loop variable, unless nothing reads it, because C warns about unused variables."""
         read = any(loop.var in free_names(n) for n in readers)
         if loop.source.type == TENSORS:
             declared = f"const opdb_tensor *{local(loop.var)} = " if read else ""
@@ -324,7 +324,7 @@ class Block:
 
 
 def is_narrow(node: Node) -> bool:
-    """Whether the C text of an int has C's type int, in which arithmetic must not be done."""
+    """True if the C text of an int has C's type int, which must not be used for arithmetic."""
     if node.kind == "if":
         return is_narrow(node.args[0]) and is_narrow(node.args[2])
     return (node.kind == "const" and node.type == INT and abs(node.value) < 2**31) or (

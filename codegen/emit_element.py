@@ -1,4 +1,4 @@
-"""Typed nodes of elements -> C expressions over runtime/src/kernels/element_functions.h."""
+"""Typed nodes of element formulas -> C expressions over runtime/src/kernels/element_functions.h."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ C_TYPES = {REAL: "float", WHOLE: "int64_t", TRUTH: "uint8_t"}
 
 
 def computed_type(node: Element, kind: str) -> str:
-    """The C type that the numbers of an expression have."""
+    """The C type of the numbers in an expression."""
     return "double" if kind == REAL and is_wide(node) else C_TYPES[kind]
 
 
-#: Operators of real numbers that C has; all others are functions.
+#: C's operators for real numbers; all others are functions.
 IF, BITS, COMPARE, ADD, MULTIPLY, NEGATE, ATOM = range(7)
 REAL_OPERATORS = {"+": ADD, "-": ADD, "*": MULTIPLY, "/": MULTIPLY}
 WORDS = {
@@ -28,7 +28,7 @@ WORDS = {
 }
 
 
-#: What the generated functions call their own.
+#: The local names of the generated functions.
 OWN = frozenset({"in", "out", "n", "params", "i", "result"})
 
 
@@ -38,12 +38,12 @@ def named(name: str) -> str:
 
 
 def element(node: Element, kind: str, wide: bool = False) -> str:
-    """The C text of ``node`` for inputs of ``kind``; ``wide``: in double also where float would do."""
+    """The C text of ``node`` for inputs of ``kind``; ``wide``: in double even if float would suffice."""
     return _Emitter(kind, wide or is_wide(node)).text(node)[0]
 
 
 class _Emitter:
-    """Texts with how strongly they bind: parentheses stand where C needs them, and where gcc wants to see them."""
+    """Emits texts with their binding strength; adds parentheses where C needs them or gcc would warn."""
 
     def __init__(self, kind: str, wide: bool) -> None:
         self.kind, self.wide = kind, wide

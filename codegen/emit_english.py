@@ -1,4 +1,4 @@
-"""Typed nodes -> one English sentence.  "must" for a rule, "is" inside a condition."""
+"""Typed nodes -> one English sentence, with "must" for a rule and "is" inside a condition."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ WORDS = {
     "==": "equal to",
     "!=": "different from",
 }
-#: Of the number of dimensions that a backend takes.
+#: Words for bounds on the number of dimensions.
 COUNTS = {"<=": "at most ", ">=": "at least ", "==": ""}
 OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 
 
 def rule_sentence(require: Node, when: Node | None = None, backend: str | None = None) -> str:
-    """The sentence of a rule; e.g. "if gamma is given, the rank of x must be at most 4".
+    """The sentence of a rule, e.g. "if gamma is given, the rank of x must be at most 4".
 
-    A bound that a backend sets on a rank is said of the backend: "HTP takes x of at most 4 dimensions".
+    For a backend's bound on a rank the backend is the subject: "HTP takes x of at most 4 dimensions".
     """
     text = (backend and _rank_bound(require, backend)) or sentence(require)
     return text if when is None else f"if {sentence(when, must=False)}, {text}"
 
 
 def _rank_bound(node: Node, backend: str) -> str | None:
-    """What ``backend`` takes, where ``node`` compares the rank of one tensor with constants."""
+    """The sentence about ``backend`` if ``node`` compares the rank of one tensor with constants; else None."""
     if node.kind != "compare":
         return None
     ranks = [a for a in node.args if a.kind == "attr" and a.value == "rank" and a.args[0].kind == "name"]
@@ -46,7 +46,7 @@ def _rank_bound(node: Node, backend: str) -> str | None:
 
 
 def sentence(node: Node, must: bool = True, yes: bool = True) -> str:
-    """The sentence of a truth value; ``yes=False`` says the negation."""
+    """The sentence of a truth value; its negation if ``yes`` is False."""
     kind, args = node.kind, node.args
     if kind == "not":
         return sentence(args[0], must, not yes)
@@ -74,7 +74,7 @@ def sentence(node: Node, must: bool = True, yes: bool = True) -> str:
 
 
 def _among(be: str, choices: list[str], inside: bool) -> str:
-    """That something is one of ``choices``, or none of them."""
+    """The predicate of being one of ``choices``, or none of them."""
     if len(choices) == 1:
         return f"{be if inside else _negated(be)} {choices[0]}"
     if inside:
@@ -178,7 +178,7 @@ def _dimension(tensor: Node, at: Node) -> str:
 
 
 def term(node: Node) -> str:
-    """A value in words where that is shorter to read than the expression itself."""
+    """A value in words, or the expression itself if that is easier to read."""
     kind, args = node.kind, node.args
     if kind == "attr":
         return ATTRIBUTES[node.value][2].format(term(args[0]))

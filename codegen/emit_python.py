@@ -34,7 +34,7 @@ Names = Mapping[str, Name]
 
 
 def expression(node: Node, names: Names, at_least: int = IF) -> str:
-    """The Python text of ``node``.  ``names`` tells what may be absent (read through ``given``) and what is a let."""
+    """The Python text of ``node``.  ``names`` tells which names may be absent (read through ``given``) or are lets."""
     text = _text(node, names)
     binds = ATOM if _is_helper(node) or (_compares_lists(node) and node.value[0] == "==") else strength(node)
     return f"({text})" if binds < at_least else text
@@ -73,7 +73,7 @@ def _absent(node: Node, names: Names) -> bool:
 
 
 def _is_helper(node: Node) -> bool:
-    """Whether an arithmetic node is a call of a checked helper."""
+    """True if an arithmetic node becomes a call of a checked helper."""
     if node.kind != "arith":
         return False
     if node.value in ("//", "%"):
@@ -128,7 +128,7 @@ def _text(node: Node, names: Names) -> str:
         own = STRENGTH[node.value]
         return f"{sub(args[0], own)} {node.value} {sub(args[1], own + 1)}"
     if kind in ("and", "or"):
-        return f" {kind} ".join(sub(a, AND + 1) for a in args)  # `and` within `or` in brackets, too
+        return f" {kind} ".join(sub(a, AND + 1) for a in args)  # also parenthesizes `and` within `or`
     if kind == "compare":
         if args[0].type == "ints":
             same = f"same({sub(args[0])}, {sub(args[1])})"
@@ -153,7 +153,7 @@ def _call(node: Node, names: Names) -> str:
 
 
 def loops_text(loops: tuple[Loop, ...], names: Names, numbered: bool = False) -> str:
-    """`` for a in axes if ...`` for each loop; ``numbered`` also binds the position, ``a_i``."""
+    """`` for a in axes if ...`` for each loop; ``numbered`` also binds the index, ``a_i``."""
     text = ""
     for loop in loops:
         source = expression(loop.source, names, OR)

@@ -1,7 +1,7 @@
 """Templates -> text: one jinja2 environment for every target.
 
-A template gives a file its shape and computes nothing; it is project code, never spec content.  The
-sandbox is a second wall behind the checks of opdb.spec.model.
+Templates define the structure of files and compute nothing; they are project code, never spec content.  The
+sandbox is a second line of defense behind the checks of opdb.spec.model.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ def c_string(text: str) -> str:
         char = chr(byte)
         if char in '"\\':
             out.append("\\" + char)
-        else:  # three octal digits: never joined to what follows; ? avoids trigraphs
+        else:  # three octal digits never merge with the next character; escaping ? avoids trigraphs
             out.append(char if 32 <= byte < 127 and char != "?" else f"\\{byte:03o}")
     return '"' + "".join(out) + '"'
 
 
 def c_comment(text: str) -> str:
-    """``text`` as the inside of a C comment: one line, ASCII, and nothing that opens or ends one."""
+    """``text`` for the inside of a C comment: one line, ASCII, without comment delimiters."""
     ascii_ = text.encode("ascii", "backslashreplace").decode()
     return " ".join(ascii_.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?").split()).rstrip(
         "\\"
@@ -39,7 +39,7 @@ def c_comment(text: str) -> str:
 
 
 def python_string(text: str) -> str:
-    """A Python string literal of ``text``, in double quotes; ASCII only."""
+    """A Python string literal of ``text`` in double quotes; ASCII only."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     if not (escaped.isascii() and escaped.isprintable()):
         escaped = "".join(c if 32 <= ord(c) < 127 else _escape(c) for c in escaped)
@@ -58,7 +58,7 @@ def python_value(value: object) -> str:
 
 
 def docstring(text: str) -> str:
-    """``text`` inside a docstring: one line, and nothing that ends it or is an escape."""
+    """``text`` for the inside of a docstring: one line, without terminators or escapes."""
     line = " ".join(text.split()).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     return "".join(c if c.isprintable() else _escape(c) for c in line)
 
@@ -68,13 +68,13 @@ def _escape(char: str) -> str:
 
 
 def markdown(text: str) -> str:
-    """``text`` in running Markdown or a table cell: one line, no markup."""
+    """``text`` escaped for running Markdown or a table cell: one line, no markup."""
     line = re.sub(r"[\\`*\[<|~]|\b_|_\b|&(?=#?\w+;)", r"\\\g<0>", " ".join(text.split()))
     return re.sub(r"^([-+>#]|\d+(?=[.)]))", r"\\\1", line)
 
 
 def code(text: str) -> str:
-    """``text`` as Markdown code, also inside a table cell."""
+    """``text`` as Markdown code, safe inside a table cell."""
     line = " ".join(text.split())
     if not line:
         return ""
@@ -89,7 +89,7 @@ def _runs(text: str) -> list[str]:
 
 @cache
 def environment() -> Environment:
-    """Strict, sandboxed, without autoescape: what reaches a file goes through a filter of this module."""
+    """The jinja2 environment: strict, sandboxed, without autoescape; values pass through this module's filters."""
     from jinja2 import ChoiceLoader, PackageLoader, StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -108,7 +108,7 @@ def environment() -> Environment:
 
 
 def remember_templates(folder: Path, generator: str) -> None:
-    """Compiled templates are kept in ``folder``, those of this ``generator`` alone; jinja2 compares their sources."""
+    """Caches compiled templates of this ``generator`` only in ``folder``; jinja2 compares their sources."""
     from jinja2 import FileSystemBytecodeCache
 
     try:
@@ -122,9 +122,9 @@ def remember_templates(folder: Path, generator: str) -> None:
 
 
 def render(template: str, **view: Any) -> str:
-    """The text of ``template`` (a file in codegen/templates, or in those of a plug-in) for ``view``.
+    """Renders ``template`` (a file in codegen/templates, or in a plug-in's templates) for ``view``.
 
-    Raises OpdbError with template, line and reason: a fault of the template or of what it was given.
+    Raises OpdbError with template, line, and reason if the template or its view is faulty.
     """
     import traceback
 

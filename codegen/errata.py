@@ -1,4 +1,4 @@
-"""Faults of vendor libraries: constants/errata.py for code at run time."""
+"""Generates constants/errata.py: the faults in vendor libraries, for code at run time."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ ALL_ERRATA = "specs/errata/*/*.yaml"
 
 
 def python(catalog: Catalog) -> Iterable[Artifact]:
-    """One table of all records."""
+    """Renders one table of all records."""
     text = render("errata.py.j2", errata=[_view(e) for e in catalog.errata.values()])
     yield Artifact("generated/python/constants/errata.py", text, (ALL_ERRATA,), "python")
 
 
 def at_run_time(e: Erratum) -> RuntimeErratum:
-    """What code at run time knows of a record."""
+    """The run-time form of a record."""
     shows = {x.shows for x in e.evidence}
     return RuntimeErratum(
         id=e.erratum,
@@ -45,7 +45,7 @@ def at_run_time(e: Erratum) -> RuntimeErratum:
 
 
 def _view(e: Erratum) -> dict[str, str]:
-    """The fields of ``opdb.runtime.errata.Erratum`` as texts of Python."""
+    """The fields of ``opdb.runtime.errata.Erratum`` as Python text."""
     made = at_run_time(e)
     values = {f.name: getattr(made, f.name) for f in fields(made)}
     return {k: python_string(v) if isinstance(v, str) else repr(v) for k, v in values.items()}

@@ -1,4 +1,4 @@
-"""Faults of vendor libraries for people: what a record says in words, and the index of records."""
+"""Documentation of faults in vendor libraries: records in words, and the index of records."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EXECUTION_WORDS = {
 
 
 def occurs(catalog: Catalog, e: Erratum) -> str:
-    """For which configs the fault occurs, in words."""
+    """The configs for which the fault occurs, in words."""
     if not e.conditional or e.op is None:
         return f"in this pattern: {e.pattern}"
     compiled = next(c for c in catalog.compiled(e.op).errata[e.backend] if c.id == e.erratum)
@@ -57,7 +57,7 @@ def versions(e: Erratum) -> str:
 
 
 def chips(e: Erratum) -> str:
-    """E.g. v68, v69; SM8350.  "all" without a limit."""
+    """The affected chips, e.g. v68, v69; SM8350; "all" without a limit."""
     return (
         "; ".join(filter(None, (", ".join(f"v{a}" for a in e.scope.arch), ", ".join(e.scope.socs)))) or "all"
     )
@@ -74,7 +74,7 @@ def cost(e: Erratum) -> str:
 
 
 def seen(e: Erratum) -> list[str]:
-    """E.g. HTP 2.47.0 for SM8350, SM8650, on 2026-11-20 (probe HTP 2.47.0 SM8350)."""
+    """The observations, e.g. HTP 2.47.0 for SM8350, SM8650, on 2026-11-20 (probe HTP 2.47.0 SM8350)."""
     return [
         s.library
         + (f" for {', '.join(s.socs)}" if s.socs else "")
@@ -93,12 +93,12 @@ def evidence(e: Erratum) -> list[str]:
 
 
 def reproduced(r: Reproduction) -> list[str]:
-    """The ops of a reproduction, each as JSON in one line."""
+    """The op configs of a reproduction, each as one line of JSON."""
     return [json.dumps(config) for config in ([r.config] if r.config is not None else r.graph)]
 
 
 def index(catalog: Catalog) -> Iterable[Artifact]:
-    """docs/errata/index.md: the records by op, by effect and by scope."""
+    """Renders docs/errata/index.md: the records by op, by effect, and by scope."""
     errata = list(catalog.errata.values())
     by_op = [
         (op, [(e, chips(e), versions(e)) for e in group])
@@ -120,7 +120,7 @@ def index(catalog: Catalog) -> Iterable[Artifact]:
 
 
 def _place(e: Erratum) -> str:
-    """E.g. HTP, QNN 2.47 to 2.48, v68, v69, seen on the emulator."""
+    """The scope in words, e.g. HTP, QNN 2.47 to 2.48, v68, v69, seen on the emulator."""
     limits = "" if chips(e) == "all" else f", {chips(e)}"
     told = "" if e.scope.execution == "unknown" else f", {EXECUTION_WORDS[e.scope.execution]}"
     return f"{e.backend}, {versions(e)}{limits}{told}"

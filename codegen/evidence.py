@@ -1,6 +1,6 @@
-"""What the evidence that opdb ships says, as generated pages and tables show it: out of the database of the catalogue.
+"""The shipped evidence for generated pages and tables, from the catalog's database.
 
-A catalogue that was read from files, which no database has, comes without evidence.
+A catalog read from files, without a database, has no evidence.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ Place = tuple[str, str]  # backend, SDK
 
 
 def facts(catalog: Catalog) -> Facts | None:
-    """What the database of a catalogue says of it; None for one that was read from files."""
+    """The facts from a catalog's database; None for a catalog read from files."""
     return catalog.facts if isinstance(catalog.facts, Facts) else None
 
 
 def key(catalog: Catalog) -> str:
-    """Names the evidence for what remembers what it was made from."""
+    """The hash of the evidence, for caches; "" without evidence."""
     found = facts(catalog)
     return "" if found is None else found.evidence
 
 
 def input_path() -> str:
-    """The file among the inputs of an artifact."""
+    """The evidence file, as an input of an artifact."""
     return "opdb/catalog/evidence/shipped.jsonl.gz"
 
 
 def page(
     catalog: Catalog, op: str, rows: Sequence[str]
 ) -> tuple[list[str], list[tuple[str, list[str]]], list[str]]:
-    """(libraries, (row, a cell for each library), what was asked and when) of an op's page; nothing without evidence."""
+    """An op page's libraries, lines (row, a cell per library), and provenance; empty without evidence."""
     known = facts(catalog)
     found = () if known is None else known.of_op(op)
     places = sorted({(c.run.backend, c.run.sdk) for c in found}, key=lambda p: (p[0], sdk_number(p[1])))
@@ -59,19 +59,19 @@ def page(
 
 
 def at(catalog: Catalog, backend: str) -> Measured | None:
-    """Where the tables show a backend: the library and chip of specs/backends."""
+    """The SDK and chip of specs/backends for which the tables show a backend."""
     known = catalog.backends.get(backend)
     return None if known is None else known.measured
 
 
 def here(catalog: Catalog, backend: str) -> Mapping[tuple[str, str], Cell]:
-    """The cells in the place of the tables, by op and type row."""
+    """The cells for the tables' SDK and chip, by op and type row."""
     place, found = at(catalog, backend), facts(catalog)
     return {} if place is None or found is None else found.at(backend, place.sdk, place.soc or "")
 
 
 def columns(cell: Cell | None) -> tuple[str, ...]:
-    """Of a line of support.csv: the statuses, the number of cases, in words, the erratum, with what and when."""
+    """Columns of a line of support.csv: the statuses, the number of cases, the outcome in words, the library, the date."""
     if cell is None:
         return ("unknown",) * len(STAGES) + ("",) * 4
     run, outcome = cell.run, cell.outcome
@@ -80,7 +80,7 @@ def columns(cell: Cell | None) -> tuple[str, ...]:
 
 
 def of_configurations(cells: Mapping[tuple[str, str], Cell], op: str, rows: Sequence[str]) -> str:
-    """Of a cell of support.md: how many type rows came to what in the place of the tables; e.g. 9 right, 1 refused."""
+    """A cell of support.md: the number of type rows by outcome, e.g. 9 right, 1 refused."""
     found = Counter(
         told(c.outcome).partition(" in ")[0].partition(" (")[0] for r in rows if (c := cells.get((op, r)))
     )
@@ -90,9 +90,9 @@ def of_configurations(cells: Mapping[tuple[str, str], Cell], op: str, rows: Sequ
 
 
 def of_operator(cells: Sequence[Cell], backend: str) -> str:
-    """Of a line of op-support.csv: by precision what ExecuTorch's flow made of it, with what, where and when.
+    """A cell of op-support.csv: the outcome of ExecuTorch's flow per precision, with the flow, SDK, chips, and date.
 
-    "unknown" without evidence.
+    Returns "unknown" without evidence.
     """
     lines = []
     for precision in PRECISIONS:

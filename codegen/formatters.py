@@ -1,6 +1,6 @@
-"""Python, C and C++ text -> formatted text, by the pinned wheels, many files in one process.
+"""Formats Python, C, and C++ text with the pinned wheels, many files in one process.
 
-The bytes of generated files depend on the formatters, so another version is refused: it would show as
+The bytes of generated files depend on the formatters, so other versions are refused: they would show up as
 drift in files that nobody changed.
 """
 
@@ -25,7 +25,7 @@ SUFFIXES = {"python": ".py", "c": ".c", "cpp": ".cpp"}
 
 
 def format_all(artifacts: Sequence[Artifact]) -> list[str]:
-    """The texts of ``artifacts`` in order, formatted; Markdown, CSV, JSON as they are.
+    """The formatted texts of ``artifacts`` in order; languages other than Python, C, and C++ are unchanged.
 
     Raises OpdbError if a formatter is missing, has another version, or refuses a text.
     """
@@ -47,12 +47,12 @@ def format_all(artifacts: Sequence[Artifact]) -> list[str]:
 
 @cache
 def settings() -> str:
-    """What the formatters do besides what the text says: their versions and rules."""
+    """The formatters' versions and settings as JSON."""
     return json.dumps([VERSIONS, LINE_LENGTH, STYLE.read_text(encoding="utf-8")])
 
 
 def check_versions() -> None:
-    """Raises OpdbError unless both formatters are installed in the pinned versions."""
+    """Raises OpdbError unless both formatters are installed at the pinned versions."""
     for wheel, needed in VERSIONS.items():
         try:
             found = metadata.version(wheel)

@@ -1,4 +1,4 @@
-"""Kernels whose spec says what an element of the result is: C around ``opdb_run_each``."""
+"""Generates kernels from the element formulas in specs: C around ``opdb_run_each``."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def view(op: CompiledOp) -> dict[str, Any]:
 
 
 def _written(kernel: KernelDef, choice: str, kind: str) -> str:
-    """The text of the spec."""
+    """The formula as written in the spec."""
     each: Any = kernel.each
     given: Any = each[choice] if kernel.by else each
     return str(given if isinstance(given, str) else given[kind])
 
 
 def _test(kinds: Any) -> bool:
-    """Whether the result is a truth value and the inputs may be numbers."""
+    """True if the result is a truth value."""
     return any(node.type == TRUTH for node in kinds.values())
 
 
@@ -93,7 +93,7 @@ def _rows(choice: str, kinds: Any, inputs: list[str], scalars: list[str]) -> Ite
 
 
 def _far(node: Element) -> str:
-    """When an element is to be computed in double, "" for never."""
+    """The C condition under which an element is computed in double; "" if never."""
     sizes = [f"fabsf({named(name)}) >= {limit!r}f" for name, limit in limits(node).items()]
     return sizes[0] if len(sizes) == 1 else " | ".join(f"({s})" for s in sizes)
 

@@ -1,4 +1,4 @@
-"""The folder of an op package: generated files of its ops, the runtime, the kernels, a Makefile.
+"""The folder of an op package: generated files of its ops, the runtime, the kernels, and a Makefile.
 
 It needs nothing but a C compiler: what opdb builds here can be built elsewhere.
 """
@@ -22,7 +22,7 @@ GENERATED_HEADERS = ("backends.h", "dtypes.h", "kernels.h", "ops.h", "qnn_abi.h"
 RUNTIME_HEADERS = ("binding", "checked", "lists", "op_package", "report", "runtime", "tiling")
 RUNTIME_SOURCES = ("binding.c", "lists.c", "report.c", "packages/config_view.c", "packages/op_package.c",
                    "packages/op_view.c", "packages/op_view.h", "packages/package.h")  # fmt: skip
-#: Of packages that call functions of the backend's library.
+#: For packages that call functions of the backend's library.
 LINKED_HEADERS = ("qhpi",)
 LINKED_SOURCES = ("packages/htp.h", "packages/htp_description.c", "packages/htp_description.h", "packages/htp_nodes.c",
                   "packages/htp_run.c", "packages/htp_tiles.c", "packages/stand_in/htp.c", "packages/tiling.c")  # fmt: skip
@@ -33,21 +33,21 @@ INCLUDES = ("-Iinclude", "-Isrc/kernels", "-Isrc/packages")
 
 @dataclass(frozen=True)
 class StandIn:
-    """A library that is linked to instead of the backend's: it has the same names of functions, and nothing in them."""
+    """A library to link against instead of the backend's: it has the same function names with empty bodies."""
 
     source: str
-    library: str  # where it is made, below the folder
-    flags: tuple[str, ...]  # that make it
-    link: tuple[str, ...]  # of the package
+    library: str  # its path below the folder
+    flags: tuple[str, ...]  # flags to build it
+    link: tuple[str, ...]  # flags to link the package
 
 
 def library(package: str, backend: str) -> str:
-    """Where the library of a package is, below its folder."""
+    """The path of a package's library below its folder."""
     return f"libs/{backend.lower()}/libQnn{package}.so"
 
 
 def stand_in(backend: str) -> StandIn | None:
-    """None for a backend whose packages call nothing of its library."""
+    """The stand-in for a backend's library; None if its packages call no functions of the library."""
     record = BACKENDS[backend]
     if not record.op_packages_link or record.library is None:
         return None
@@ -62,7 +62,7 @@ def stand_in(backend: str) -> StandIn | None:
 
 
 def sources(paths: Iterable[str]) -> list[str]:
-    """The C files of a package among its files, in the order in which they are compiled."""
+    """The C files of a package among ``paths``, in compilation order, without stand-ins."""
     return [p for p in c_sources.sources(paths) if not p.startswith(STAND_IN)]
 
 
@@ -74,11 +74,12 @@ def folder(
     backend: str = PACKAGED,
     vtcm_mb: int | None = None,
 ) -> tuple[str, dict[str, str]]:
-    """The name of the package with ``ops`` for ``backend``, and all its files: text by path below the package's folder.
+    """Returns the name of the package with ``ops`` for ``backend``, and its files: text by path below its folder.
 
-    ``package`` renames it; without, it is the one that the specs of all ``ops`` name.  ``kernels`` are C files
-    to be looked at before opdb's own.  ``vtcm_mb``: of the chip that tiles are made for; by default the smallest.
-    Raises OpdbError: ops of several packages or of QNN's own, an op without a kernel; SpecError for what cannot be in a package.
+    ``package`` renames it; by default all ``ops`` must name the same one in their specs.  ``kernels`` are C files to
+    search before opdb's own.  ``vtcm_mb``: VTCM of the chip that tiles are sized for, by default the smallest.
+    Raises OpdbError for ops of several packages or of QNN's own, and for an op without a kernel; SpecError for ops that
+    cannot be in a package.
     """
     package = package or _package_of(catalog, ops)
     if package == constants.PACKAGE:

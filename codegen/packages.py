@@ -1,8 +1,7 @@
-"""Op packages for backends of QNN: ops of packages other than QNN's own -> C that becomes one library each.
+"""Op packages for QNN backends: ops of packages other than QNN's own -> C for one library per package.
 
-Judging is done by the generated validators, computing by the kernels behind their generated shims; what all
-packages share is runtime/src/packages.  Generated for each package is the table of its ops and the interface
-provider.
+The generated validators judge, and the kernels behind their generated shims compute; code shared by all packages is
+in runtime/src/packages.  Each package gets a generated table of its ops and the interface provider.
 """
 
 from __future__ import annotations
@@ -22,21 +21,21 @@ from opdb.spec.definitions import CompiledOp, Param, Slot
 from opdb.spec.lang.nodes import is_enum
 from opdb.spec.tiling import Tiling
 
-#: Scalars arrive as doubles: 64-bit integers would lose bits; and there is no C type for 16-bit floats.
+#: Scalars arrive as doubles, in which 64-bit integers would lose bits; C has no type for 16-bit floats.
 SCALARS = ("i8", "i16", "i32", "u8", "u16", "u32", "f32", "f64", "bool8")
 LISTS = ("i8", "i32", "u8", "u32", "f32", "bool8")
-MANY = 16  # the most tensors of a variadic slot
-#: VTCM of the smallest chips, and the share of it that a tile gets: several threads, and the ops beside it, have theirs.
+MANY = 16  # the maximum number of tensors in a variadic slot
+#: VTCM of the smallest chips in MB, and the divisor for one tile: other threads and ops need VTCM too.
 SMALLEST_VTCM_MB, SHARES = 2, 8
 
 
 def provider(package: str) -> str:
-    """The symbol that QNN is given with the library: QNN's own convention."""
+    """The symbol to pass to QNN with the library, by QNN's convention."""
     return f"{package}InterfaceProvider"
 
 
 def of_catalog(catalog: Catalog) -> dict[str, list[str]]:
-    """The ops of each package that is not QNN's own, by its name."""
+    """The ops of each package other than QNN's own, by package name."""
     found: dict[str, list[str]] = {}
     for name in sorted_ops(catalog):
         if catalog.ops[name].package != PACKAGE:
@@ -45,7 +44,7 @@ def of_catalog(catalog: Catalog) -> dict[str, list[str]]:
 
 
 def c(catalog: Catalog) -> Iterable[Artifact]:
-    """generated/c/packages/<Package>.c, for the first backend that has any.  Raises SpecError for ops that none can have."""
+    """Renders generated/c/packages/<Package>.c for the first of ``made_for``.  Raises SpecError for ``faults``."""
     for package, ops in of_catalog(catalog).items():
         problems = [p for name in ops for p in faults(catalog, catalog.compiled(name))]
         if problems:
@@ -55,14 +54,14 @@ def c(catalog: Catalog) -> Iterable[Artifact]:
 
 
 def made_for(catalog: Catalog) -> list[Backend]:
-    """The backends whose packages opdb makes."""
+    """The backends whose packages opdb builds."""
     return [b for b in catalog.backends.values() if b.op_packages and b.op_packages.by == "opdb"]
 
 
 def faults(catalog: Catalog, op: CompiledOp, native: bool = False) -> list[Problem]:
-    """Why an op cannot be in a package of a backend whose packages opdb makes.
+    """The reasons an op cannot be in a package that opdb builds.
 
-    ``native``: it is one of QNN's own under another name, whose type rows are about the vendor's kernels.
+    ``native``: it is one of QNN's own ops under another package, so its type rows are about the vendor's kernels.
     """
     path, found = spec_path(op.name), []
     package = op.definition.package
@@ -90,7 +89,7 @@ def faults(catalog: Catalog, op: CompiledOp, native: bool = False) -> list[Probl
 
 
 def types(backend: Backend) -> list[str]:
-    """The data types of tensors that a backend shows to packages."""
+    """The tensor data types that a backend passes to packages."""
     return backend.op_packages.types if backend.op_packages else []
 
 
@@ -102,7 +101,7 @@ def table(
     native: frozenset[str] = frozenset(),
     vtcm_mb: int | None = None,
 ) -> Artifact:
-    """``src/<Package>.c`` of a package for ``backend``; ``native`` as in ``faults``, ``vtcm_mb`` of the chip."""
+    """Renders ``src/<Package>.c`` for ``backend``; ``native`` as in ``faults``, ``vtcm_mb``: the chip's VTCM."""
     chosen = [catalog.compiled(name) for name in ops]
     view = {
         "package": package,
@@ -136,9 +135,9 @@ def _param(param: Param) -> tuple[str, str, int]:
 
 
 def _target(catalog: Catalog, backend: Backend, op: CompiledOp, native: bool) -> str:
-    """What a package judges an op for: the backend where the spec says something of it, else the op definition.
+    """The target that a package judges an op for: the backend if the spec has its type rows, else only the op definition.
 
-    A package does not know the chip; rules of one are judged for the chip that the backend's facts were measured on.
+    A package does not know the chip, so it uses the chip that the backend's facts were measured on.
     """
     if native or not op.type_rows.get(backend.name):
         return ".backend = OPDB_BACKEND_NONE"
@@ -152,19 +151,19 @@ def _target(catalog: Catalog, backend: Backend, op: CompiledOp, native: bool) ->
 
 
 def _counts(slots: Sequence[Slot]) -> tuple[int, int]:
-    """The least and the most tensors of all slots together."""
+    """The minimum and maximum number of tensors of all slots together."""
     least = sum(0 if s.optional else s.definition.min if s.variadic else 1 for s in slots)
     return least, sum(max(MANY, s.definition.min) if s.variadic else 1 for s in slots)
 
 
 def _may_have_five(slot: Slot) -> bool:
-    """Whether a tensor of the slot may have five dimensions."""
+    """True if a tensor of the slot may have five dimensions."""
     shape = slot.definition.shape
     return not isinstance(shape, list) or len(shape) == 5 or any("..." in str(d) for d in shape)
 
 
 def tiling_tables(op: CompiledOp, tiling: Tiling | None) -> dict[str, object] | None:
-    """The tables of opdb/tiling.h, whose axes are counted from the last; None without a tiling."""
+    """The tables of opdb/tiling.h, with axes counted from the last; None without a tiling."""
     if tiling is None:
         return None
     cuts = [c for c in reversed(tiling.axes) if not c.rest]

@@ -1,7 +1,7 @@
-"""What an artifact of the whole catalogue needs of one op or family, remembered: what did not change is not compiled.
+"""Caches the pieces of one op or family that catalog-wide artifacts need, so that unchanged ops are not compiled.
 
-A piece is data as JSON has it.  It may depend on the op (or the family and the ops of its candidates), on the files that
-come with opdb, and on what ``also`` says; on nothing else of the catalogue.
+A piece is JSON data.  It may depend on the op (or the family and the ops of its candidates), on the files shipped with
+opdb, and on ``also``, but on nothing else in the catalog.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from opdb.codegen.artifact import Definitions, digest
 
 @dataclass
 class Pieces:
-    """By name: the key of what it was made from, and the piece."""
+    """Known pieces by name, each with the key of its inputs."""
 
     definitions: Definitions
-    tools: str  # names the code and the libraries
+    tools: str  # identifies the code and the libraries
     known: dict[str, tuple[str, Any]]
 
 
@@ -29,7 +29,7 @@ _CURRENT: ContextVar[Pieces | None] = ContextVar("pieces", default=None)
 
 @contextmanager
 def remembered(pieces: Pieces) -> Iterator[None]:
-    """Inside, pieces are taken from ``pieces``, and added to them."""
+    """Uses ``pieces`` as the cache inside the block."""
     token = _CURRENT.set(pieces)
     try:
         yield
@@ -38,12 +38,12 @@ def remembered(pieces: Pieces) -> Iterator[None]:
 
 
 def of_op(target: str, name: str, make: Callable[[], Any], also: str = "") -> Any:
-    """What ``target`` needs of one op."""
+    """The piece that ``target`` needs of one op."""
     return _piece(f"{target}/{name}", lambda d: d.op_hash(name), make, also)
 
 
 def of_family(target: str, name: str, make: Callable[[], Any], also: str = "") -> Any:
-    """What ``target`` needs of one family."""
+    """The piece that ``target`` needs of one family."""
     return _piece(f"{target}/family {name}", lambda d: d.family_hash(name), make, also)
 
 
@@ -59,5 +59,5 @@ def _piece(name: str, hash_of: Callable[[Definitions], str], make: Callable[[], 
 
 
 def read(raw: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
-    """Pieces out of JSON."""
+    """Reads pieces from JSON data."""
     return {str(name): (str(key), data) for name, (key, data) in raw.items()}

@@ -1,4 +1,4 @@
-"""constants/quant.py: how the encodings of each op's tensors are found."""
+"""Generates constants/quant.py: the rules for the encodings of each op's tensors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opdb.spec.catalog import Catalog
 
 
 def python(catalog: Catalog) -> Iterable[Artifact]:
-    """One table for all ops."""
+    """Renders one table for all ops."""
     rules = [
         (name, pieces.of_op("quant", name, partial(_of_op, catalog, name))) for name in sorted_ops(catalog)
     ]
@@ -42,6 +42,6 @@ def _rules(rules: QuantRules) -> str:
 
 
 def _short(rule: Any) -> str:
-    """The call that makes a dataclass, without the fields that have their default."""
+    """The call that constructs a dataclass, without fields that have their default."""
     given = {f.name: getattr(rule, f.name) for f in fields(rule) if getattr(rule, f.name) != f.default}
     return f"{type(rule).__name__}({', '.join(f'{k}={v!r}' for k, v in given.items())})"

@@ -1,4 +1,4 @@
-"""What the Python and the C generator both need to know of an op's rules."""
+"""Analysis of an op's rules, shared by the Python and C generators."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opdb.spec.model import Unchecked
 
 
 def snake(name: str) -> str:
-    """The snake-case form of an op's name; e.g. LayerNorm -> layer_norm, Conv2d -> conv2d, MatMul -> mat_mul."""
+    """An op's name in snake case, e.g. LayerNorm -> layer_norm, Conv2d -> conv2d, MatMul -> mat_mul."""
     out = ""
     for i, c in enumerate(name):
         out += ("_" if c.isupper() and i and (not name[i - 1].isupper()) else "") + c.lower()
@@ -24,20 +24,20 @@ def snake(name: str) -> str:
 
 
 def module(name: str) -> str:
-    """The name of an op's Python modules: ``snake``, and If -> if_."""
+    """The name of an op's Python modules: ``snake``, but If -> if_."""
     made = snake(name)
     return f"{made}_" if keyword.iskeyword(made) else made
 
 
 @dataclass(frozen=True)
 class RuleView:
-    """One rule with all that a message shows."""
+    """One rule with everything that a message shows."""
 
     rule: CompiledRule
     sentence: str
-    path: str  # e.g. params.axes: the first slot or parameter that the rule reads
-    atoms: tuple[Node, ...]  # readings shown whatever fails
-    witness: Node | None  # an `all`: its first failing round is shown too
+    path: str  # e.g. params.axes: the first parameter, else output, else input that `require` reads
+    atoms: tuple[Node, ...]  # subexpressions whose values are always shown
+    witness: Node | None  # an `all`, whose first failing iteration is shown too
 
     @property
     def condition(self) -> Node:
@@ -61,13 +61,13 @@ class RuleView:
 
     @property
     def _never(self) -> bool:
-        """Whether it is an erratum without `unless`."""
+        """True for an erratum without `unless`."""
         return self.rule.require.kind == "const" and not self.rule.require.value
 
 
 @dataclass(frozen=True)
 class RankRule:
-    """A rule on the rank of one tensor; where the tensor is omitted, the rule holds."""
+    """A rule on the rank of one tensor; it holds if the tensor is omitted."""
 
     slot: str
     low: int
@@ -75,7 +75,7 @@ class RankRule:
 
 
 def rank_rule(op: CompiledOp, view: RuleView) -> RankRule | None:
-    """The rule as one on a rank, if it is no more than that; e.g. 1 <= x.rank <= 5."""
+    """The rule as a RankRule if it only bounds a rank, e.g. 1 <= x.rank <= 5; else None."""
     node = view.rule.require
     if node.kind != "compare" or not set(node.value) <= {"<=", ">=", "=="}:
         return None
@@ -96,7 +96,7 @@ def rank_rule(op: CompiledOp, view: RuleView) -> RankRule | None:
 
 
 def same_dtype(op: CompiledOp, view: RuleView) -> tuple[str, ...]:
-    """The two tensors that must have one dtype, if the rule is no more than that; else none."""
+    """The two tensors whose dtypes must be equal, if the rule requires only that; else ()."""
     node = view.rule.require
     if node.kind != "compare" or node.value != ("==",):
         return ()
@@ -104,7 +104,7 @@ def same_dtype(op: CompiledOp, view: RuleView) -> tuple[str, ...]:
 
 
 def _slots_of(op: CompiledOp, view: RuleView, nodes: Iterable[Node], attribute: str) -> tuple[str, ...]:
-    """The slots whose ``attribute`` the nodes read; none where a node reads another thing, or what may be omitted unasked."""
+    """The slots whose ``attribute`` the nodes read; () if a node reads anything else, or an optional slot unguarded."""
     slots = {s.name: s for s in op.slots if not s.variadic}
     names: list[str] = []
     for node in nodes:
@@ -117,7 +117,7 @@ def _slots_of(op: CompiledOp, view: RuleView, nodes: Iterable[Node], attribute: 
 
 
 def _asks(when: Node) -> bool:
-    """Whether the condition is no more than that something is given."""
+    """True if the condition is only ``present(...)``."""
     return when.kind == "call" and when.value == "present"
 
 
@@ -125,7 +125,7 @@ OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 def negated(node: Node) -> Node:
-    """The negation of a truth value, without a "not" where there is an opposite (floats: only of == and !=)."""
+    """The negation of a truth value, using the opposite operator instead of "not" if possible (floats: only == and !=)."""
     if node.kind == "not":
         return node.args[0]
     if node.kind == "in":
@@ -161,14 +161,14 @@ def _path(op: CompiledOp, rule: CompiledRule) -> str:
 
 @dataclass(frozen=True)
 class Needs:
-    """What some expressions read: names of values, and parameters of which only the presence is asked."""
+    """The names that expressions read: values, and parameters whose presence is tested (``asked``)."""
 
     values: frozenset[str]
     asked: frozenset[str]
 
 
 def needs(op: CompiledOp, nodes: Iterable[Node], also: Iterable[str] = ()) -> Needs:
-    """What ``nodes`` read, with what the named expressions and defaults among it read; ``also`` is read too."""
+    """The names that ``nodes`` and ``also`` read, including through named expressions and defaults."""
     lets, params = dict(op.lets), {p.name: p for p in op.params}
     values: set[str] = set()
     asked: set[str] = set()
@@ -202,7 +202,7 @@ def rule_nodes(rules: Iterable[CompiledRule]) -> list[Node]:
 
 
 def all_rules(op: CompiledOp) -> list[CompiledRule]:
-    """What is judged once everything is bound: the op's own rules, each backend's, and the faults of its libraries."""
+    """The rules that are judged after binding: the op's own, each backend's, and the errata."""
     errata = [e.rule for group in op.errata.values() for e in group]
     return [r for group in (op.rules, *op.backend_rules.values()) for r in group] + errata
 
@@ -215,7 +215,7 @@ def read_on(op: CompiledOp, backend: str) -> list[Node]:
 
 
 def of_target(op: CompiledOp, nodes: Iterable[Node]) -> list[tuple[str, str]]:
-    """The names and types of what ``nodes`` read of the target; e.g. [("arch", INT)]."""
+    """The names and types of target values that ``nodes`` read, e.g. [("arch", INT)]."""
     own = {*op.scope.names, *(b.symbol for b in op.binds), *dict(op.lets)}
     types = {n.value: n.type for node in nodes for n in walk(node) if n.kind == "name"}
     free = {name for node in nodes for name in free_names(node)}
@@ -223,20 +223,20 @@ def of_target(op: CompiledOp, nodes: Iterable[Node]) -> list[tuple[str, str]]:
 
 
 def need_name(backend: str, need: Need) -> str:
-    """How generated C calls something that rows of data types need of a chip."""
+    """The C name of a need of type rows."""
     return f"OPDB_{backend}_{need.has.upper()}"
 
 
 def sdk_range(of: TypeRow | Unchecked) -> tuple[int, int]:
-    """The first and the last SDK of a range, as numbers; 0 where it has no bound."""
+    """The first and the last SDK of a range as numbers; 0 if unbounded."""
     return (sdk_number(of.since) if of.since else 0, sdk_number(of.until) if of.until else 0)
 
 
 def unchecked(op: CompiledOp, ident: str, target: str, backend: str, both: str, either: str) -> str:
-    """The condition under which the target does not check the rule ``ident``; "" where every target does.
+    """The condition under which the target does not check the rule ``ident``; "" if every target does.
 
-    ``target`` is the text before a field of the target, ``backend`` that of a comparison with a backend ({}),
-    ``both`` and ``either`` the words of the language for and, or.
+    ``target`` is the text before a field of the target, ``backend`` the text of a comparison with a backend
+    ({}), ``both`` and ``either`` the language's words for and, or.
     """
     cases = []
     for name, entry in op.unchecked(ident).items():

@@ -1,4 +1,4 @@
-"""What the template of a C validator is given: texts of every part of one op's rules, and its kernel call."""
+"""The view for the template of a C validator: texts of every part of one op's rules, and its kernel call."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ from opdb.spec.lang.nodes import (
 )
 from opdb.spec.lang.printer import IF, to_text
 
-#: Of conditions on the target: what stands before its fields, a comparison with a backend, "and", "or".
+#: Texts for conditions on the target: the prefix of its fields, a comparison with a backend, "and", "or".
 WORDS = ("target->", "target->backend == OPDB_BACKEND_{}", "&&", "||")
-#: What takes the value of a parameter; opdb_param_int takes that of an enum too.
+#: The functions that read the value of a parameter; opdb_param_int also reads enums.
 TAKEN = {FLOAT: "opdb_param_real", BOOL: "opdb_param_bool", INTS: "opdb_param_ints", ROWS: "opdb_param_rows"}
 MAX_SLOTS = 64  # OPDB_MAX_SLOTS of runtime/include/opdb/binding.h
 GOT = {INT: "int", FLOAT: "real", BOOL: "bool", INTS: "ints", ROWS: "rows"}
@@ -65,7 +65,7 @@ class Emitted:
 
     @property
     def partial(self) -> bool:
-        """Whether the flag ``ok`` is used at all."""
+        """True if the flag ``ok`` is used."""
         return any("&ok" in line or "ok &&" in line or "ok = " in line for line in (*self.lines, self.result))
 
 
@@ -86,15 +86,15 @@ class _Op:
         lasting: bool = False,
         at_least: int = IF,
     ) -> Emitted:
-        """``lasting``: a list may be read behind the block; ``at_least``: how strongly the result binds."""
+        """Emits ``node``.  ``lasting``: a list may be read after the block; ``at_least``: minimum binding strength."""
         block = Block(names or self.names, self.enums, prefix=prefix, lasting=lasting)
         result = block.expression(node, at_least)
         return Emitted(block.lists, block.lines, result)
 
-    # -- what a message shows
+    # -- values in messages
 
     def got(self, atom: Node, scope: Mapping[str, Name] | None = None) -> tuple[str, str]:
-        """What appends one reading to the violation ``$v``: its condition, and the call."""
+        """The code that appends one value to the violation ``$v``: its condition, and the call."""
         names = scope or self.names
         label = c_string(to_text(atom))
         if atom.kind == "attr":
@@ -135,7 +135,7 @@ class _Op:
         return f"opdb_got_{GOT[atom.type]}($v, {label}, {value});"
 
     def witness(self, node: Node) -> Emitted:
-        """Loops to the first failing round and shows its values."""
+        """Emits loops to the first failing iteration that show its values."""
         loops, body = node.value[1], node.args[0]
         scope = dict(self.names)
         block = Block(scope, self.enums)
@@ -181,7 +181,7 @@ class _Op:
         return f'opdb_got_int(v, "{var}", {name});'
 
     def rule(self, rule: CompiledRule) -> dict[str, Any]:
-        """One call of ``opdb_rank`` or ``opdb_same_dtype``; or the opposite of what must hold, and what is shown."""
+        """One call of ``opdb_rank`` or ``opdb_same_dtype``; otherwise the denied condition and the values to show."""
         view = rule_view(self.op, rule)
         rank, alike = rank_rule(self.op, view), same_dtype(self.op, view)
         strength = _strength(self.op, rule.id, rule.strength)
@@ -198,9 +198,9 @@ class _Op:
         return {"id": f"{self.op.name}.{view.rule.id}", "sentence": view.sentence, "why": view.rule.why or ""}
 
     def _texts(self, view: RuleView, scoped: bool = False) -> dict[str, Any]:
-        """``scoped``: a condition on the target is asked too."""
+        """The texts of a rule.  ``scoped``: a condition on the target is tested too."""
         denied = self.emit(view.denied)
-        if denied.partial or scoped:  # ``ok`` is asked too
+        if denied.partial or scoped:  # ``ok`` is tested too
             denied = self.emit(view.denied, at_least=COMPARE_UP)
         witness = self.witness(view.witness) if view.witness is not None else None
         return self._words(view) | {
@@ -220,14 +220,14 @@ class _Op:
             "scope": None,
         }
         if erratum.scope is not None:
-            # Comparisons of numbers are an expression alone.
+            # Comparisons of numbers need no statements.
             found["scope"] = self.emit(erratum.scope).result
         return found
 
     # -- from op to named arguments
 
     def unpack(self, used: Needs, outputs: bool = True) -> list[str]:
-        """Declarations of the slots and parameters that are read."""
+        """Declarations of the slots and parameters that are used."""
         bound = {n for b in self.op.binds if b.symbol in used.values for n in free_names(b.value)}
         lines = []
         for group, tensors in ((self.op.inputs, "inputs"), (self.op.outputs if outputs else (), "outputs")):
@@ -240,7 +240,7 @@ class _Op:
         return lines
 
     def _param_lines(self, p: Param, read: bool, asked: bool) -> list[str]:
-        """Declares what is read of a parameter: its value, and whether it is given (``asked``) or its value known."""
+        """Declares the used parts of a parameter: its value and known flag (``read``), its presence (``asked``)."""
         name, kind, found = local(p.name), _param_type(p), f"opdb_find_param(op, {c_string(p.name)})"
         taken = "opdb_param_reals" if _of_reals(p) else TAKEN.get(p.type, "opdb_param_int")
         sure = p.default is not None and self.names[p.name].sure
@@ -288,7 +288,7 @@ class _Op:
         ]
 
     def prepare(self, needed: Needs) -> list[dict[str, Any]]:
-        """Bindings, defaults that are expressions, and named expressions, in order."""
+        """Bindings, computed defaults, and named expressions, in order."""
         used = needed.values
         out: list[dict[str, Any]] = []
         for b in self.op.binds:
@@ -307,7 +307,7 @@ class _Op:
         return out
 
     def _let(self, name: str, node: Node) -> dict[str, Any]:
-        """What makes its value, and clears its flag where it is not known."""
+        """The code that computes a named value and clears its ``_known`` flag if it is undecidable."""
         made, known = self.emit(node, prefix=f"{name}_", lasting=True), f"{local(name)}_known"
         lines = [re.sub(r"\bok\b", known, text) for text in (*made.lines, made.result)]
         return {"kind": "let", "name": local(name), "type": c_type(node.type),
@@ -315,14 +315,14 @@ class _Op:
 
 
 def _strength(op: CompiledOp, ident: str, strength: RuleStrength) -> str:
-    """The C expression of a rule's strength; a rule that the target does not check is only expected."""
+    """The C expression of a rule's strength; a rule that the target does not check becomes ``expect``."""
     unless = unchecked(op, ident, *WORDS) if strength == "require" else ""
     plain = f"OPDB_{strength.upper()}"
     return f"{unless} ? OPDB_EXPECT : {plain}" if unless else plain
 
 
 def _of_reals(p: Param) -> bool:
-    """Whether it is a list of real numbers; rules may ask for its length only."""
+    """True for a list of real numbers, of which rules may only read the length."""
     return p.type == INTS and p.definition.base.startswith(("f", "bf"))
 
 
@@ -349,13 +349,13 @@ def _reading(node: Node) -> str:
 
 
 def kernel_declaration(op: CompiledOp) -> str:
-    """The declaration of the op's kernel; the definition is in runtime/src/kernels, or generated."""
+    """The declaration of the op's kernel; it is defined in runtime/src/kernels, or generated."""
     assert op.definition.kernel is not None
     return f"opdb_status {op.definition.kernel.function}({', '.join(kernel_parameters(op))});"
 
 
 def kernel_parameters(op: CompiledOp) -> list[str]:
-    """Those of the C function: inputs, parameters, outputs."""
+    """The parameter declarations of the kernel's C function."""
 
     def tensor(s: Slot) -> str:
         return f"opdb_tensors {local(s.name)}" if s.variadic else f"const opdb_tensor *{local(s.name)}"
@@ -368,7 +368,7 @@ def kernel_parameters(op: CompiledOp) -> list[str]:
 
 
 def kernel_enums(op: CompiledOp) -> list[tuple[str, Mapping[str, int]]]:
-    """What a kernel that is written by hand calls the values of the op's enum parameters: a prefix, and names."""
+    """The enum values for a handwritten kernel: (prefix, names); empty for a generated one."""
     kernel = op.definition.kernel
     if kernel is None or kernel.each is not None:
         return []
@@ -377,7 +377,7 @@ def kernel_enums(op: CompiledOp) -> list[tuple[str, Mapping[str, int]]]:
 
 
 def kernel_arguments(op: CompiledOp) -> list[str]:
-    """The names of what the kernel is given, scratch aside."""
+    """The names of the kernel's arguments, without scratch."""
     assert op.definition.kernel is not None
     return op.definition.kernel.arguments or [
         *(s.name for s in op.inputs), *(p.name for p in op.params), *(s.name for s in op.outputs)
@@ -436,7 +436,7 @@ def view(op: CompiledOp) -> dict[str, Any]:
 
 
 def _shows(enum: str, rules: list[dict[str, Any]]) -> bool:
-    """Whether a message shows the name of a value of ``enum``."""
+    """True if a message shows the name of a value of ``enum``."""
     shown = [r for r in rules if "got" in r]
     calls = [call for r in shown for _, call in r["got"]]
     lines = [line for r in shown if r["witness"] is not None for line in r["witness"].lines]
@@ -465,7 +465,7 @@ def _backend(op: CompiledOp, name: str, texts: _Op) -> dict[str, Any]:
 
 
 def _types(cell: Iterable[str]) -> str:
-    """A set of data types; e.g. T_UQ8 | T_SQ8."""
+    """A set of data types, e.g. T_UQ8 | T_SQ8."""
     return " | ".join(map(_type, cell)) or "0"
 
 

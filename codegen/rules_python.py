@@ -1,4 +1,4 @@
-"""What the template of a Python validator is given: texts of every part of one op's rules."""
+"""The view for the template of a Python validator: texts of every part of one op's rules."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from opdb.spec.lang.analyse import atoms, free_names
 from opdb.spec.lang.nodes import INT, TENSOR, TENSORS, Name, Node, is_enum
 from opdb.spec.lang.printer import to_text
 
-#: Of conditions on the target: what stands before its fields, a comparison with a backend, "and", "or".
+#: Texts for conditions on the target: the prefix of its fields, a comparison with a backend, "and", "or".
 WORDS = ("context.", 'context.backend == "{}"', "and", "or")
 
 
@@ -63,7 +63,7 @@ def _param(param: Param) -> str:
 
 
 def reading(node: Node) -> str:
-    """A binding: safe once the ranks are known, so without the helpers; e.g. x.shape[:-2]."""
+    """The expression of a binding, e.g. x.shape[:-2]; needs no helpers because the ranks were checked."""
     if node.kind == "index":
         return f"{local(node.args[0].args[0].value)}.shape[{node.args[1].value}]"
     if node.kind == "slice":
@@ -72,14 +72,14 @@ def reading(node: Node) -> str:
 
 
 def bound(bind: Bind, names: Mapping[str, Name]) -> str:
-    """The value of a shape symbol; a Let where its rank may be another."""
+    """The value of a shape symbol; a Let if the rank may be wrong."""
     if bind.sure:
         return reading(bind.value)
     return f"Let(lambda: {emit_python.expression(renamed(bind.value), names)})"
 
 
 def _strength(op: CompiledOp, ident: str, strength: RuleStrength) -> str:
-    """The Python expression of a rule's strength, "" for the default; one that the target does not check warns."""
+    """The Python expression of a rule's strength ("" for the default); a rule the target does not check only warns."""
     if strength != "require":
         return python_string(strength)
     unless = unchecked(op, ident, *WORDS)
@@ -114,7 +114,7 @@ class _Op:
         return f"({label}, {name}{shown})"
 
     def witness(self, node: Node) -> str:
-        """A generator of what each failing round shows; e.g. a = 3 at axes[1]."""
+        """A generator expression of the values in each failing iteration, e.g. a = 3 at axes[1]."""
         loops = node.value[1]
         saved = dict(self.names)
         shown = []
@@ -142,7 +142,7 @@ class _Op:
         return f"(({', '.join(shown)},){text} if {failing})"
 
     def rule(self, rule: CompiledRule) -> dict[str, Any]:
-        """One call of the report: of ``rank`` or ``same_dtype``, or of ``check`` with the condition."""
+        """One call of the report's ``rank``, ``same_dtype``, or ``check`` with the condition."""
         view = rule_view(self.op, rule)
         rank, alike = rank_rule(self.op, view), same_dtype(self.op, view)
         if rank is not None:
@@ -192,7 +192,7 @@ def view(op: CompiledOp) -> dict[str, Any]:
     backends = [_backend(op, name, texts) for name in op.definition.backends]
     infer = [_inference(i, texts) for i in op.inferences]
     used = needs(op, rule_nodes(all_rules(op)))
-    settled = len(infer) == len(op.outputs)  # else infer gives no shape at all
+    settled = len(infer) == len(op.outputs)  # else infer returns no shape at all
     inferences = op.inferences if settled else ()
     used_by_infer = needs(op, [n for i in inferences for n in (i.shape, *([i.count] if i.count else []))])
     lets = [node for name, node in op.lets if name in used.values | used_by_infer.values]
@@ -252,7 +252,7 @@ def view(op: CompiledOp) -> dict[str, Any]:
 
 
 def _preamble(op: CompiledOp, used: Needs, texts: _Op) -> dict[str, Any]:
-    """Bindings, defaults and named expressions, in order, as far as they are read."""
+    """The used bindings, defaults, and named expressions, in order."""
     defaults = []
     for p in op.params:
         if p.default is None or p.name not in used.values:
@@ -276,7 +276,7 @@ def _backend(op: CompiledOp, name: str, texts: _Op) -> dict[str, Any]:
     rules = [texts.rule(r) for r in op.backend_rules[name]]
     errata = [texts.erratum(e) for e in op.errata.get(name, ())]
     tables: list[tuple[tuple[int, int, str], list[tuple[str, list[str]]]]] = []
-    for row in op.type_rows[name]:  # their order is meaning: the first that fits is the config's
+    for row in op.type_rows[name]:  # order matters: the first match is the config's row
         where = (*sdk_range(row), row.needs.has if row.needs else "")
         if not tables or tables[-1][0] != where:
             tables.append((where, []))

@@ -1,7 +1,7 @@
-"""What the specs say of an op, or of a PyTorch operator, in one place: a backend, a SoC, an SDK.
+"""The specs' support for an op, or a PyTorch operator, in one place: a backend, a SoC, an SDK.
 
-A combination of data types counts when a declared type row (``opdb.spec.declared``) has it and no rule forbids it for certain,
-with the SoC, the SDK, the data types and the parameters that a mapping fixes known, and all else open.
+A combination of data types is supported if a declared type row (``opdb.spec.declared``) has it and no rule definitely forbids
+it, given the SoC, the SDK, the data types, and the parameters that a mapping fixes; all else is open.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from opdb.spec.mapping import CompiledMapping, CompiledStep
 
 @dataclass(frozen=True)
 class Place:
-    """Where an op is to run.  ``soc`` None: a backend whose verdicts do not depend on it."""
+    """The place an op runs.  ``soc`` is None for a backend whose verdicts do not depend on it."""
 
     backend: str  # e.g. HTP
     soc: str | None  # e.g. SM8650
@@ -38,7 +38,7 @@ class Place:
         return f"{self.backend}{f' on {self.soc}' if self.soc else ''}, SDK {self.sdk}"
 
     def known(self, catalog: Catalog) -> dict[str, Any]:
-        """The values that rules read of the place.  Raises OpdbError: no such backend or SoC, or none given."""
+        """The place's values that rules read.  Raises OpdbError for an unknown backend, or an unknown or missing SoC."""
         if self.backend not in catalog.backends:
             raise OpdbError(f"unknown backend '{self.backend}'; known: {', '.join(catalog.backends)}")
         found: dict[str, Any] = {"sdk": sdk_number(self.sdk)}
@@ -61,21 +61,19 @@ class Combination:
 
     @property
     def run(self) -> str | None:
-        """The run that measured the row; None where a document declares it.  e.g. probe HTP 2.47.0"""
+        """The run that measured the row, e.g. probe HTP 2.47.0; None if a document declares it."""
         source = self.row.source
         return source if source is not None and source.startswith("probe") else None
 
 
 @dataclass(frozen=True)
 class Part:
-    """An op as a form uses it: what is known of its parameters, and the combinations that are left."""
+    """An op as a form uses it, with the combinations that its fixed parameters allow."""
 
     op: CompiledOp
     combinations: tuple[Combination, ...]
-    rules: tuple[CompiledRule, ...]  # of the backend, required here and not decided by what is known
-    inner: bool = (
-        False  # whether it reads only tensors of the form whose type is always the same; e.g. truth values
-    )
+    rules: tuple[CompiledRule, ...]  # the backend's required rules that the known values do not decide
+    inner: bool = False  # True if it reads only tensors of the form with a fixed type, e.g. truth values
 
     @cached_property
     def main(self) -> str | None:
@@ -90,7 +88,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Support:
-    """The ops of a catalogue in one place."""
+    """The ops of a catalog in one place."""
 
     catalog: Catalog
     place: Place
@@ -103,7 +101,7 @@ class Support:
         return self.place.known(self.catalog)
 
     def part(self, op: CompiledOp, params: Mapping[str, Any] | None = None) -> Part:
-        """An op; ``params``: the values that are fixed, an enum's by name, and ranks; e.g. x.rank."""
+        """The part of an op; ``params``: fixed parameter values (enums by name) and ranks, e.g. x.rank."""
         key = (op.name, frozenset((params or {}).items()))
         if key not in self._parts:
             self._parts[key] = self._part(op, params or {})
@@ -119,7 +117,7 @@ class Support:
         return Part(op, tuple(Combination(dtypes, row) for dtypes, row in left.combinations), left.rules)
 
     def _rows(self, op: CompiledOp) -> list[TypeRow]:
-        """The type rows that the place has: those of the table ``declared``; of specs that are in no database, as sync would."""
+        """The declared type rows, from the table ``declared``, or computed as sync does if there is no database."""
         rows = op.type_rows.get(self.place.backend, ())
         if self._declared is not None:
             there = self._declared.get(op.name, frozenset())
@@ -139,10 +137,10 @@ class Support:
     @cached_property
     def forms(self) -> dict[str, list[Form]]:
         """The forms of every PyTorch operator, in the order of its family."""
-        return self.catalog.once("forms", lambda: _forms(self.catalog))  # the same for every place
+        return self.catalog.once("forms", lambda: _forms(self.catalog))  # independent of the place
 
     def parts(self, form: Form) -> list[Part]:
-        """The ops of a form, each with the parameters that the form fixes, in the types that its guard allows."""
+        """The ops of a form, each with the parameters that the form fixes and the types that its guard allows."""
         if id(form) not in self._of_forms:
             self._of_forms[id(form)] = form, self._parts_of(form)
         return self._of_forms[id(form)][1]
@@ -172,19 +170,19 @@ def _forms(catalog: Catalog) -> dict[str, list[Form]]:
 
 
 def _always(like: Node) -> str:
-    """The data type of what is like ``like``, if it has the same one whatever the arguments are."""
+    """The data type of tensors like ``like`` if it is fixed; else ""."""
     if like.kind == "call" and like.value == "widened":
         return "uq16"
     return str(like.value) if like.kind == "const" else ""
 
 
 def _dtypes(combination: Combination, arguments: Mapping[str, Iterable[str]]) -> dict[str, str]:
-    """The data types of the arguments that go to slots by themselves."""
+    """The data types of the torch arguments, from the slots that they alone go to."""
     return {f"{n}.dtype": combination.dtypes[slot] for slot, names in arguments.items() for n in names}
 
 
 def _settled(part: Part, step: CompiledMapping | CompiledStep, types: Mapping[str, str]) -> Part:
-    """``part`` in the types of the form's tensors that always have one (``types``); inner if it reads only such."""
+    """Narrows ``part`` by the fixed types (``types``) of the form's tensors; inner if it reads only such tensors."""
     named = {slot: n.value for slot, n in (*step.inputs.items(), *step.outputs.items()) if n.kind == "name"}
     known = {slot: types[name] for slot, name in named.items() if name in types}
     kept = tuple(c for c in part.combinations if all(c.dtypes[slot] == d for slot, d in known.items()))
@@ -198,12 +196,12 @@ def _is_tensor(node: Node) -> bool:
 
 
 def _fixed(op: CompiledOp, given: Mapping[str, Node]) -> dict[str, Any]:
-    """The parameters whose value is the same whatever the node's arguments are."""
+    """The parameters with constant values, independent of the node's arguments."""
     nodes = {p.name: given.get(p.name, p.default) for p in op.params}
     return {name: n.value for name, n in nodes.items() if n is not None and n.kind == "const"}
 
 
 def _ranks(step: CompiledMapping | CompiledStep) -> dict[str, Any]:
-    """The ranks of inputs that the form permutes by a list, which has as many numbers."""
+    """The ranks of inputs that the form permutes by a literal list, from its length."""
     lists = {slot: n.args[1] for slot, n in step.inputs.items() if n.kind == "call" and n.value == "permute"}
     return {f"{slot}.rank": len(order.args) for slot, order in lists.items() if order.kind == "list"}

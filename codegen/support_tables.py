@@ -1,7 +1,7 @@
-"""Supported operators as others print them: ExecuTorch's op-support.csv and list of builders, ONNX Runtime's kernels.
+"""Supported operators in others' formats: ExecuTorch's op-support.csv and list of builders, ONNX Runtime's kernels.
 
-Each table says for which backend, SoC and SDK it holds, and tells what a document declares from what a library was
-found to take: the latter has the run behind it, e.g. int32 (probe HTP 2.47.0).
+Each table states its backend, SoC, and SDK, and distinguishes types that a document declares from types that a library
+was found to accept: the latter are followed by the run, e.g. int32 (probe HTP 2.47.0).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from opdb.spec.definitions import CompiledRule
 from opdb.spec.lang.printer import to_text
 from opdb.spec.mapping import CompiledMapping
 
-#: The columns of ExecuTorch's docs/source/backends/template/op-support.csv; the last one is ours.
+#: The columns of ExecuTorch's docs/source/backends/template/op-support.csv; we added the last one.
 COLUMNS = ("Operator", "Compute DType", "Quantization", "Constraints", "Measured")
-#: QNN's kinds of types as ExecuTorch's tables call them; the number of bits follows.
+#: ExecuTorch's names for QNN's kinds of types; the number of bits follows.
 WORDS = {
     "FLOAT_": "fp", "BFLOAT_": "bf", "INT_": "int", "UINT_": "uint", "SFIXED_POINT_": "int", "UFIXED_POINT_": "uint",
     "BOOL_": "bool", "STRING": "string",
@@ -40,13 +40,13 @@ Box = dict[str, tuple[str, ...]]  # slot -> data types; every combination of the
 
 
 def measured_places(catalog: Catalog) -> list[Place]:
-    """The places of the generated tables, the preferred backend's first; `opdb executorch table` prints others."""
+    """The places of the generated tables, starting with the preferred backend; `opdb executorch table` prints others."""
     found = [(name, catalog.backends[name].measured) for name in preferred(catalog.backends.values())]
     return [Place(name, m.soc, m.sdk) for name, m in found if m is not None]
 
 
 def tables(catalog: Catalog) -> Iterable[Artifact]:
-    """executorch/op-support.csv with its page, executorch/qnn-ops.md, and OperatorKernels.md."""
+    """Renders executorch/op-support.csv with its page, executorch/qnn-ops.md, and OperatorKernels.md."""
     inputs = (
         *all_specs(catalog),
         *map(family_path, catalog.families),
@@ -77,7 +77,7 @@ def tables(catalog: Catalog) -> Iterable[Artifact]:
 
 
 def _of_op(places: Sequence[Support], name: str) -> dict[str, Any]:
-    """What the tables need of one op: its own types and kernel in each place, and of the mappings of its spec."""
+    """The tables' data for one op: its types and kernel in each place, and the mappings of its spec."""
     found: dict[str, Any] = {"kinds": [], "kernels": []}
     for support in places:
         part = support.part(support.catalog.compiled(name))
@@ -88,13 +88,13 @@ def _of_op(places: Sequence[Support], name: str) -> dict[str, Any]:
 
 
 def _of_family(places: Sequence[Support], name: str) -> dict[str, Any]:
-    """What the tables need of one family."""
+    """The tables' data for one family."""
     made = of_family(places[0].catalog, name) if places else []
     return _of_forms(places, [c.form for c in made])
 
 
 def _of_forms(places: Sequence[Support], made: Sequence[Form]) -> dict[str, Any]:
-    """By target the cells of op-support.csv; in each place the ops that a form is built of; the chains."""
+    """The cells of op-support.csv by target, the ops that forms use in each place, and the chains."""
     by_target: dict[str, list[Form]] = {}
     for form in made:
         by_target.setdefault(form.target, []).append(form)
@@ -116,7 +116,7 @@ def _of_forms(places: Sequence[Support], made: Sequence[Form]) -> dict[str, Any]
 
 
 def op_support(support: Support) -> str:
-    """The CSV of ExecuTorch's documentation template: a line for each PyTorch operator that the specs map."""
+    """Renders the CSV of ExecuTorch's documentation template: a line for each PyTorch operator that the specs map."""
     return _csv(
         support.catalog,
         {target: _cells(support, forms) for target, forms in support.forms.items()},
@@ -163,9 +163,9 @@ def _cells(support: Support, forms: Sequence[Form]) -> tuple[str, str, str]:
 
 
 def computes(parts: Sequence[Part]) -> dict[str, str | None]:
-    """The types that every op of a form may compute in, with the run where only a measurement says so.
+    """The types that every op of a form may compute in, with the run if only a measurement shows it.
 
-    An inner op has types of its own; without any the form has none.
+    Inner ops have separate types; if one has none, the form has none.
     """
     inner = [[c.run for c in p.combinations] for p in parts if p.inner]
     if not all(inner):
@@ -183,12 +183,12 @@ def computes(parts: Sequence[Part]) -> dict[str, str | None]:
 
 
 def _in_order(found: dict[str, str | None]) -> list[tuple[str, str | None]]:
-    """Floats first, then by size, signed before unsigned."""
+    """Sorts floats first, then by size, signed before unsigned."""
     return sorted(found.items(), key=lambda e: ("FLOAT" not in BY_SHORT[e[0]].qnn, BY_SHORT[e[0]].bits, e[0]))
 
 
 def spelled(dtype: str) -> str:
-    """A data type as ExecuTorch's tables call it; e.g. f16 -> fp16, uq8 -> uint8."""
+    """A data type in the spelling of ExecuTorch's tables, e.g. f16 -> fp16, uq8 -> uint8."""
     kind = BY_SHORT[dtype]
     word = WORDS[kind.qnn.rstrip("0123456789")]
     return word if word in ("bool", "string") else f"{word}{kind.bits}"
@@ -199,7 +199,7 @@ def _with_run(text: str, run: str | None) -> str:
 
 
 def _others(parts: Iterable[Part], main: str) -> str:
-    """The quantized types of other slots beside one of the main slot; e.g. (filter int8, bias int32)."""
+    """The quantized types of other slots for a type of the main slot, e.g. with filter int8, bias int32."""
     found: dict[str, dict[str, None]] = {}
     for part in parts:
         for c in part.combinations:
@@ -214,7 +214,7 @@ def _others(parts: Iterable[Part], main: str) -> str:
 
 
 def _constraints(form: Form, parts: Sequence[Part], named: bool) -> str:
-    """The guard of the form, and for one op the rules of the backend that are open."""
+    """The guard of the form, and for a single op the backend's open rules."""
     direct = isinstance(form, CompiledMapping)
     why = form.why if isinstance(form, CompiledMapping) else form.definition.why
     said = [why.rstrip(".")] if why else [to_text(form.when)] if form.when is not None else []
@@ -265,14 +265,14 @@ def _kinds(part: Part) -> str:
 
 
 def _kernel(name: str, part: Part) -> tuple[str, str, list[tuple[str, str, str]]]:
-    """(op, parameters, lines of version, types, source) of an op that has types in the place."""
+    """(op, parameters, lines (version, types, source)) of an op that has types in the place."""
     variables = _variables(part)
     slots = [f"*{'out' if s.output else 'in'}* {s.name}:**{variables[s.name]}**" for s in part.op.slots]
     return name, "<br> ".join(slots), _lines(part, variables)
 
 
 def _variables(part: Part) -> dict[str, str]:
-    """Slots that always have one data type share a variable: T, T1, T2..."""
+    """Assigns type variables T, T1, T2...; slots whose types always agree share one."""
     columns: dict[tuple[str, ...], str] = {}
     found = {}
     for slot in part.op.slots:
@@ -282,7 +282,7 @@ def _variables(part: Part) -> dict[str, str]:
 
 
 def _lines(part: Part, variables: dict[str, str]) -> list[tuple[str, str, str]]:
-    """A line for each set of types that are allowed in every combination, by row."""
+    """Lines by row, one for each set of types that are allowed in every combination."""
     by_row: dict[str, list[Combination]] = {}
     for c in part.combinations:
         by_row.setdefault(c.row.id, []).append(c)
@@ -301,7 +301,7 @@ def _lines(part: Part, variables: dict[str, str]) -> list[tuple[str, str, str]]:
 
 
 def boxes(combinations: Sequence[dict[str, str]]) -> list[Box]:
-    """``combinations`` as sets of values for each key, every combination of which is one of them."""
+    """Splits ``combinations`` into boxes: sets of values per key of which every combination occurs."""
     if not combinations:
         return []
     keys = list(combinations[0])
@@ -318,7 +318,7 @@ def unfolded(box: Box) -> list[dict[str, str]]:
 
 
 def _onnx(dtype: str) -> str:
-    """A data type as ONNX Runtime calls it; quantized ones by QNN's name."""
+    """A data type in ONNX Runtime's spelling; quantized types use QNN's name."""
     kind = BY_SHORT[dtype]
     named = {"f32": "float", "f64": "double", "bf16": "bfloat16", "bool8": "bool", "str": "string"}
     if kind.quantized:

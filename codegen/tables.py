@@ -1,4 +1,4 @@
-"""What is declared for which backend, and what was measured of it, as tables: Markdown, CSV; the counts in README.md."""
+"""Tables of declared and measured support by backend, in Markdown and CSV; the counts in README.md."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COLUMNS = (
 
 
 def support(catalog: Catalog) -> Iterable[Artifact]:
-    """tables/support.csv, one line for each documented row of types, and tables/support.md."""
+    """Renders tables/support.csv, with one line per documented type row, and tables/support.md."""
     inputs = (*all_specs(catalog), evidence.input_path())
     also = evidence.key(catalog)
     out = io.StringIO()
@@ -44,7 +44,7 @@ def support(catalog: Catalog) -> Iterable[Artifact]:
 
 
 def _lines(catalog: Catalog, name: str) -> list[tuple[str, ...]]:
-    """Those of one op."""
+    """The lines of one op in support.csv."""
     op = catalog.compiled(name)
     found: list[tuple[str, ...]] = []
     for backend, definition in op.definition.backends.items():
@@ -67,7 +67,7 @@ def _lines(catalog: Catalog, name: str) -> list[tuple[str, ...]]:
 
 
 def readme(catalog: Catalog) -> Iterable[Artifact]:
-    """How many ops there are, between the markers of README.md."""
+    """Renders the counts of ops between the markers of README.md."""
     ops = list(catalog.ops.values())
     counts = [
         (
@@ -89,12 +89,12 @@ def readme(catalog: Catalog) -> Iterable[Artifact]:
 
 
 def _rules(catalog: Catalog, name: str) -> int:
-    """How many rules an op has."""
+    """The number of rules of an op."""
     return len(catalog.compiled(name).rule_ids())
 
 
 def _view(catalog: Catalog) -> dict[str, object]:
-    """Ops with the configurations that each backend declares."""
+    """The view of support.md: ops with the configurations that each backend declares, and their outcomes."""
     declared = {b for op in catalog.ops.values() for b in op.backends}
     backends = [b for b in catalog.backends if b in declared] + sorted(declared - set(catalog.backends))
     places = {b: m for b in backends if (m := evidence.at(catalog, b)) is not None}

@@ -1,4 +1,4 @@
-"""The table of everything generated, in order: to add a kind of output, add a line."""
+"""The table of all generated outputs, in order; to add a kind of output, add a line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opdb.codegen.environment import render
 if TYPE_CHECKING:
     from opdb.spec.catalog import Catalog
 
-#: Files that targets read besides the catalogue; they come with opdb.
+#: Files shipped with opdb that targets read besides the catalog.
 ABI = Path(str(files("opdb.specs"))) / "abi"
 FACTS = Path(str(files("opdb.catalog.facts"))) / "data"
 EVIDENCE = Path(str(files("opdb.catalog.evidence"))) / "shipped.jsonl.gz"
@@ -30,14 +30,14 @@ HEADERS = ("qnn", "htp", "system", "op_package")
 
 
 def python_packages() -> Iterable[Artifact]:
-    """The __init__.py of folders."""
+    """Renders the __init__.py of folders."""
     for folder, text in PACKAGES.items():
         path = f"generated/python/{folder}__init__.py"
         yield Artifact(path, render("package.py.j2", text=text), ("codegen/targets.py",), "python")
 
 
 def qnn_abi() -> Iterable[Artifact]:
-    """QNN's own declarations, what depends on a library's version, error names."""
+    """Renders QNN's declarations, the version-dependent layouts, and the error names."""
     from opdb.codegen import abi
 
     for name in HEADERS:
@@ -50,7 +50,7 @@ def qnn_abi() -> Iterable[Artifact]:
 
 
 def socs(catalog: Catalog) -> Iterable[Artifact]:
-    """The chips."""
+    """Renders the table of chips."""
     from opdb.codegen import abi
 
     text = abi.render_socs([soc.data() for soc in catalog.socs.values()])

@@ -1,9 +1,9 @@
-"""torch_ops.py: the schema of each op's torch operator, e.g. torch.ops.qnn.Gru, or torch.ops.OpdbCustom.DequantizeAdd of
-an op of another package than QNN's.
+"""Generates torch_ops.py: the schema of each op's torch operator, e.g. torch.ops.qnn.Gru, or
+torch.ops.OpdbCustom.DequantizeAdd for an op of another package than QNN's.
 
-Tensors are arguments by position in QNN's order, parameters are keywords with QNN's names: an enum by the name of its
-value, a table as one list, row by row.  Defaults are QNN's; one that is worked out of other arguments, or whose presence
-a rule asks for, is None.  Shapes that inputs and parameters do not settle are asked for: ``y_shape``.
+Tensors are positional arguments in QNN's order; parameters are keywords with QNN's names: an enum by the name of its
+value, a table as one list, row by row.  Defaults are QNN's, but None if computed from other arguments or if a rule tests
+the argument's presence.  Shapes that inputs and parameters do not determine are extra arguments, e.g. ``y_shape``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from opdb.spec.lang.nodes import Node, walk
 
 
 def python(catalog: Catalog) -> Iterable[Artifact]:
-    """One table for all ops."""
+    """Renders one table for all ops."""
     found = {
         name: pieces.of_op("torch-ops", name, partial(_of_op, catalog, name)) for name in sorted_ops(catalog)
     }
@@ -41,10 +41,10 @@ def _of_op(catalog: Catalog, name: str) -> tuple[str | None, tuple[str, ...]]:
 
 
 def schema(op: CompiledOp) -> str | None:
-    """The schema as torch.library takes it; None for an op that can have no operator.
+    """The schema for torch.library; None for an op that cannot have an operator.
 
-    That is an op without results, one with a number of results that nothing settles, and one of another package than
-    QNN's that has no kernel.
+    These are ops without results, ops with an undetermined number of results or with a variadic result among several,
+    and ops of packages other than QNN's without a kernel.
     """
     settled = len(op.inferences) == len(op.outputs)
     outputs = [s for s in op.outputs if settled or not (s.variadic and s.definition.min == 0)]
@@ -66,18 +66,18 @@ def schema(op: CompiledOp) -> str | None:
 
 
 def _scalars(op: CompiledOp) -> tuple[str, ...]:
-    """The inputs that have no dimension."""
+    """The inputs of rank 0."""
     return tuple(s.name for s in op.inputs if s.definition.shape == [])
 
 
 def _counted(op: CompiledOp) -> bool:
-    """Whether an op has results whose number its parameters say."""
+    """True if the count of a variadic output does not depend on variadic inputs but e.g. on parameters."""
     slots = {s.name for s in op.inputs if s.variadic}
     return any(s.variadic and not any(name in str(s.definition.count) for name in slots) for s in op.outputs)
 
 
 def _inputs(slots: Iterable[Slot]) -> Iterator[str]:
-    """A tensor that may be left out has a default where everything after it may be left out as well."""
+    """The tensor arguments; an optional one has a default only if everything after it is optional too."""
     slots = list(slots)
     for i, slot in enumerate(slots):
         if slot.variadic:
@@ -89,7 +89,7 @@ def _inputs(slots: Iterable[Slot]) -> Iterator[str]:
 
 
 def _asked(op: CompiledOp) -> set[str]:
-    """The arguments whose presence a rule of the op or of a backend asks for."""
+    """The arguments whose presence a rule of the op or of a backend tests."""
     rules = (*op.rules, *(r for rules in op.backend_rules.values() for r in rules))
     nodes = [n for r in rules for n in (r.require, r.when) if n is not None]
     calls = (n for top in nodes for n in walk(top) if n.kind == "call" and n.value == "present")
@@ -111,7 +111,7 @@ def _number(dtype: str) -> str:
 
 
 def _constant(node: Node) -> str | None:
-    """A default as schemas spell it; None for one that is worked out."""
+    """A default in the spelling of schemas; None for a computed default."""
     if node.kind == "list":
         parts = [_constant(a) for a in node.args]
         return None if None in parts else f"[{', '.join(str(p).strip('[]') for p in parts)}]"

@@ -1,4 +1,4 @@
-"""Generated validators and shape inference: one Python module and one C file for each op."""
+"""Generated validators and shape inference: one Python module and one C file per op."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def c(catalog: Catalog, name: str) -> Iterable[Artifact]:
 
 
 def c_registry(catalog: Catalog) -> Iterable[Artifact]:
-    """The headers that every generated C file includes, and the table of ops."""
+    """Renders the headers that every generated C file includes, and the table of ops."""
     names = sorted(sorted_ops(catalog))  # bsearch with strcmp
     inputs = tuple(spec_path(name) for name in sorted_ops(catalog))
     found = [
@@ -64,14 +64,14 @@ def c_registry(catalog: Catalog) -> Iterable[Artifact]:
 def _declared_of(
     catalog: Catalog, name: str
 ) -> tuple[str | None, list[tuple[str, Mapping[str, int]]], list[str]]:
-    """The declaration of an op's kernel, its names for the values of enums, and the lines of ``_meanings``."""
+    """The declaration of an op's kernel, its enum values, and the lines of ``_meanings``."""
     op = catalog.compiled(name)
     declaration = rules_c.kernel_declaration(op) if op.definition.kernel else None
     return declaration, rules_c.kernel_enums(op), list(_meanings(op))
 
 
 def _meanings(op: CompiledOp) -> Iterator[str]:
-    """Lines of a C comment: the slots in order and the parameters, each with the sentence of the spec."""
+    """Lines of a C comment: the inputs, parameters, and outputs in order, each with its ``doc`` from the spec."""
     definition = op.definition
     named = [(f"inputs[{i}] {name}", d.doc) for i, (name, d) in enumerate(definition.inputs.items())]
     named += [(f"parameter {name}", d.doc) for name, d in definition.params.items()]

@@ -1,8 +1,8 @@
-"""Catalogue and targets -> files under generated/: plan, render, write; or compare.  The only writer of them.
+"""Catalog and targets -> files under generated/: plans, renders, and writes or compares.  Nothing else writes there.
 
-A *unit* is a target for one op or family, or a target for the whole catalogue.  A unit is rendered unless this machine
-has rendered it before from the same inputs (``memory``, a file of opdb.codegen.cache) and its files lie on disk as it
-gave them then.  All is rendered into memory; only then what differs is written.
+A *unit* is a target for one op or family, or a target for the whole catalog.  A unit is rendered unless this machine
+has rendered it before from the same inputs (``memory``, a file of opdb.codegen.cache) and its files on disk are
+unchanged.  Everything is rendered into memory before the differences are written.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from opdb.codegen.cache import Made
 from opdb.core.errors import OpdbError
 
 FOLDER = "generated"
-#: What a build leaves under generated/; dot files are the writer's own.
+#: Build products under generated/; dot files belong to the writer.
 BUILT = ("__pycache__", ".so", ".o", ".pyc")
-#: Languages without comments: nothing in such a file tells who wrote it.
+#: Languages without comments, whose files do not show who wrote them.
 SILENT = (".csv", ".json")
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One file that is not as generation makes it: ``differs``, ``missing`` or ``unexpected``."""
+    """One file that does not match generation; ``kind`` is ``differs``, ``missing``, or ``unexpected``."""
 
     name: str
     kind: str
@@ -38,7 +38,7 @@ class Difference:
 
     @property
     def diff(self) -> str:
-        """From the file on disk to the generated text, as a unified diff."""
+        """A unified diff from the file on disk to the generated text."""
         old, new = ((t or "").splitlines(keepends=True) for t in (self.on_disk, self.generated))
         before = "/dev/null" if self.on_disk is None else f"{self.name} (on disk)"
         after = "/dev/null" if self.generated is None else f"{self.name} (generated)"
@@ -46,7 +46,7 @@ class Difference:
 
     @property
     def edited(self) -> bool:
-        """Whether the text on disk is somebody's: no generation wrote it."""
+        """True if the text on disk was written or edited by hand."""
         text = self.on_disk or ""
         untouched = is_untouched(text)
         silent = "#" in self.name or self.name.endswith(SILENT) or not text.strip()
@@ -54,12 +54,12 @@ class Difference:
 
     @property
     def foreign(self) -> bool:
-        """Whether no generation has ever made such a file: ``generate`` leaves it."""
+        """True if generation never wrote this file; ``generate`` leaves it alone."""
         return self.kind == "unexpected" and self.edited and is_untouched(self.on_disk or "") is None
 
 
 class HandEdited(OpdbError):
-    """Generated files that somebody changed; ``differences`` shows how."""
+    """Generated files were edited by hand; ``differences`` shows the edits."""
 
     def __init__(self, differences: Sequence[Difference]) -> None:
         self.differences = tuple(differences)
@@ -73,7 +73,7 @@ class HandEdited(OpdbError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What ``generate`` did."""
+    """The result of ``generate``."""
 
     written: tuple[str, ...]
     removed: tuple[str, ...]
@@ -93,9 +93,9 @@ class _Unit:
 
 @dataclass(frozen=True)
 class _Plan:
-    artifacts: Mapping[str, Artifact]  # by name, of the units that were rendered
+    artifacts: Mapping[str, Artifact]  # artifacts of the rendered units, by name
     differences: Sequence[Difference]
-    names: Sequence[str]  # of all artifacts of the chosen units
+    names: Sequence[str]  # names of all artifacts of the chosen units
 
 
 def generate(
@@ -108,10 +108,10 @@ def generate(
     force: bool = False,
     memory: Path | None = None,
 ) -> Outcome:
-    """Writes what differs below ``root``, removes what is no longer generated.
+    """Writes the files below ``root`` that differ, and removes files that are no longer generated.
 
-    ``only`` limits the targets; ``ops`` limits what is rendered for one op (what reads the whole catalogue
-    is rendered too).  Raises OpdbError (HandEdited without ``force``); then nothing was written.
+    ``only`` limits the targets; ``ops`` limits the per-op units (units that read the whole catalog are still
+    rendered).  If it raises OpdbError (HandEdited without ``force``), nothing was written.
     """
     with commit.lock(root):
         plan = _plan(catalog, root, targets, tuple(only), tuple(ops), memory)
@@ -136,7 +136,7 @@ def diff(
     ops: Iterable[str] = (),
     memory: Path | None = None,
 ) -> list[Difference]:
-    """What ``generate`` would change; writes nothing."""
+    """Lists what ``generate`` would change, without writing."""
     return [d for d in check(catalog, root, targets, only=only, ops=ops, memory=memory) if not d.foreign]
 
 
@@ -149,9 +149,9 @@ def check(
     ops: Iterable[str] = (),
     memory: Path | None = None,
 ) -> list[Difference]:
-    """Everything that differs from what generation gives now; empty when all is current.
+    """Lists everything that differs from current generation; empty if all is current.
 
-    Files under generated/ that nothing renders are among it.
+    Includes files under generated/ that no unit renders.
     """
     found = _plan(catalog, root, targets, tuple(only), tuple(ops), memory).differences
     return sorted(found, key=lambda d: d.name)
@@ -161,8 +161,8 @@ def check(
 
 
 def _units(catalog: Definitions, targets: Sequence[Target]) -> list[_Unit]:
-    """All units, with the key of what each reads."""
-    side = json.dumps(list(catalog.backends))  # their order is their number in C
+    """All units, each with the key of its inputs."""
+    side = json.dumps(list(catalog.backends))  # their order determines their numbers in C
     units = []
     for target in targets:
         files = [hashlib.sha256(file.read_bytes()).hexdigest() for file in target.reads]
@@ -206,13 +206,13 @@ def _plan(
     ops: tuple[str, ...],
     memory: Path | None,
 ) -> _Plan:
-    """Renders the chosen units that are not known to lie on disk, and compares."""
+    """Renders the chosen units that are not known to be current on disk, and compares."""
     units = _units(catalog, targets)
     chosen = _chosen(units, catalog, only, ops)
     known = cache.read(memory)
     owners: dict[str, str] = {}  # the unit of each artifact
     todo: list[_Unit] = []
-    before: dict[str, Made] = {}  # what the units that are rendered gave the last time
+    before: dict[str, Made] = {}  # the last artifacts of the units to render
     for unit in chosen:
         made = known.of(unit.name, unit.key)
         if made is None or not all(_lies(root, name, m.sha256) for name, m in made.items()):
@@ -237,7 +237,7 @@ def _plan(
             known.add(unit.name, unit.key, mine)
         cache.write(memory, known, [u.name for u in units])
     differences = _compare(root, artifacts, texts)
-    # A limited run leaves what it was not asked for, also what no unit makes any more.
+    # A limited run leaves everything else alone, even files that no unit generates anymore.
     stale = before if only or ops else _files(root)
     for name in stale:
         found = None if name in owners or "#" in name else _read(root, name, None)
@@ -247,7 +247,7 @@ def _plan(
 
 
 def _render(catalog: Definitions, units: Sequence[_Unit], owners: dict[str, str]) -> dict[str, Artifact]:
-    """The artifacts of ``units`` by name, not formatted; puts the unit of each into ``owners``."""
+    """The unformatted artifacts of ``units`` by name; records the unit of each in ``owners``."""
     artifacts: dict[str, Artifact] = {}
     for unit in units:
         try:
@@ -263,7 +263,7 @@ def _render(catalog: Definitions, units: Sequence[_Unit], owners: dict[str, str]
 
 
 def _formatted(root: Path, artifacts: Sequence[Artifact], before: Mapping[str, Made]) -> dict[str, str]:
-    """The finished texts by name; what lies on disk as formatting made it the last time is not formatted again."""
+    """The formatted texts by name; reuses files on disk that are unchanged since they were last formatted."""
     texts: dict[str, str] = {}
     for a in artifacts:
         made = before.get(a.name)
@@ -278,7 +278,7 @@ def _formatted(root: Path, artifacts: Sequence[Artifact], before: Mapping[str, M
 
 
 def _lies(root: Path, name: str, sha256: str) -> bool:
-    """Whether an artifact lies on disk with this checksum."""
+    """True if an artifact is on disk with this checksum."""
     path, _, region = name.partition("#")
     text = _read(root, path, region or None)
     return text is not None and digest(text) == sha256
@@ -288,7 +288,7 @@ def _lies(root: Path, name: str, sha256: str) -> bool:
 
 
 def _compare(root: Path, artifacts: Mapping[str, Artifact], texts: Mapping[str, str]) -> list[Difference]:
-    """What differs of the units that were rendered."""
+    """The differences of the rendered units."""
     differences = []
     for name, artifact in artifacts.items():
         found = _read(root, artifact.path, artifact.region)
@@ -311,7 +311,7 @@ def _read(root: Path, path: str, region: str | None) -> str | None:
 
 
 def _bounds(text: str, path: str, region: str) -> tuple[int, int]:
-    """Where the region's text begins and ends: the lines between its markers."""
+    """The start and end offsets of a region's text, i.e. the lines between its markers."""
     first, last = f"<!-- {region} -->\n", f"<!-- /{region} -->\n"
     start, end = text.find(first), text.find(last)
     if start < 0 or end < start + len(first) or text.count(first) != 1 or text.count(last) != 1:
@@ -334,7 +334,7 @@ def _files(root: Path) -> list[str]:
 
 
 def _full_texts(root: Path, plan: _Plan, changed: Sequence[Difference]) -> dict[str, str]:
-    """The whole text of each file to write; a region is put into the file that holds it."""
+    """The complete text of each file to write; a region is inserted into its file."""
     texts: dict[str, str] = {}
     for d in changed:
         artifact = plan.artifacts[d.name]

@@ -1,4 +1,4 @@
-"""The encoding of a tensor that is moved: its axis goes where the slices go that each have a scale."""
+"""Adjusts a tensor's encoding when its layout changes: the axis follows the slices that have separate scales."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from operator import mul
 
 from opdb.core.op_config import Quant
 
-#: Encodings of one scale for all elements, whose order does not matter.
+#: Encodings with one scale for all elements, independent of their order.
 OF_TENSOR = ("SCALE_OFFSET", "BW_SCALE_OFFSET")
-#: Encodings of one scale for each slice along an axis.
+#: Encodings with one scale for each slice along an axis.
 OF_AXIS = ("AXIS_SCALE_OFFSET", "BW_AXIS_SCALE_OFFSET")
 
 
 def permuted(quant: Quant, perm: Sequence[int]) -> Quant:
-    """``quant`` of a tensor whose dimension ``perm[i]`` is now at place i."""
+    """``quant`` after the tensor's dimension ``perm[i]`` moves to position i."""
     if quant.axis is not None:
         quant = replace(quant, axis=list(perm).index(quant.axis))
     if quant.block_size:
@@ -25,10 +25,10 @@ def permuted(quant: Quant, perm: Sequence[int]) -> Quant:
 
 
 def reshaped(quant: Quant, before: Sequence[int], after: Sequence[int]) -> Quant | None:
-    """``quant`` of a tensor of the shape ``before`` that takes the shape ``after``, row-major, of as many elements.
+    """``quant`` after a row-major reshape from ``before`` to ``after``, with the same number of elements.
 
-    None where the slices that each have a scale are no slices along one dimension of ``after``.  An encoding in blocks is
-    kept only where nothing but dimensions of size 1 comes or goes.
+    None if the slices with separate scales are not slices along one dimension of ``after``.  A block encoding is kept
+    only if nothing but dimensions of size 1 is added or removed.
     """
     if quant.encoding in OF_TENSOR:
         return quant
@@ -48,7 +48,7 @@ def reshaped(quant: Quant, before: Sequence[int], after: Sequence[int]) -> Quant
 
 
 def tiled(quant: Quant, multiples: Sequence[int]) -> Quant | None:
-    """``quant`` of a tensor that is repeated ``multiples[i]`` times along dimension i; None for one in blocks."""
+    """``quant`` after the tensor is repeated ``multiples[i]`` times along dimension i; None for a block encoding."""
     if quant.encoding in OF_TENSOR:
         return quant
     if quant.encoding not in OF_AXIS or quant.axis is None:
@@ -58,9 +58,9 @@ def tiled(quant: Quant, multiples: Sequence[int]) -> Quant | None:
 
 
 def _place(before: Sequence[int], axis: int, after: Sequence[int]) -> int | None:
-    """The dimension of ``after`` that is the dimension ``axis`` of ``before``.
+    """The dimension of ``after`` that corresponds to dimension ``axis`` of ``before``; None if there is none.
 
-    Of several, which then have size 1, the one with as many dimensions behind it, or the nearest to that.
+    If several match (all of size 1), returns the one with the closest number of dimensions behind it.
     """
     in_front = [*accumulate(before, mul, initial=1)]
     in_front_after = [*accumulate(after, mul, initial=1)]

@@ -1,7 +1,7 @@
-"""From an op config to the named, typed arguments that generated validators work on.
+"""Binds an op config to the named, typed arguments of generated validators.
 
-Slots are bound by position, in QNN's order; where every tensor carries the name of a slot, by name.
-The C side (runtime/src/binding.c) judges the same four rules: INPUTS, PARAMS, OUTPUTS and UNKNOWN_PARAMS.
+Slots are bound by position, in QNN's order, or by name if every tensor has the name of a slot.
+The C code (runtime/src/binding.c) judges the same four rules: INPUTS, PARAMS, OUTPUTS, and UNKNOWN_PARAMS.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Slot:
     name: str
     optional: bool = False
     variadic: bool = False
-    minimum: int = 1  # of a variadic slot
+    minimum: int = 1  # smallest number of tensors in a variadic slot
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,12 @@ class Signature:
     outputs: tuple[Slot, ...]
 
 
-#: The op definition only.
+#: A context for the op definition only.
 ANY = Context()
 
 
 class Tensor:
-    """A tensor as rules read it."""
+    """A tensor with the attributes that rules read."""
 
     __slots__ = (
         "_config",
@@ -99,17 +99,17 @@ class Tensor:
 
     @property
     def known_values(self) -> list[int] | None:
-        """The data of a STATIC tensor of integers, row-major; None where rules cannot read it."""
+        """The row-major data of a STATIC integer tensor; None if rules cannot read it."""
         return self._config.values()
 
     @property
     def values(self) -> list[int]:
-        """``known_values``; raises Undecidable where there are none."""
+        """``known_values``; raises Undecidable if there are none."""
         return given(self.known_values)
 
 
 def _float32(value: float) -> float:
-    """``value`` as QNN holds it; infinite where it is too large."""
+    """``value`` as QNN stores it; infinite if it is too large."""
     try:
         return float(FLOAT32.unpack(FLOAT32.pack(value))[0])
     except OverflowError:
@@ -117,7 +117,7 @@ def _float32(value: float) -> float:
 
 
 def _named(tensors: Sequence[TensorConfig], slots: Sequence[Slot]) -> list[str] | None:
-    """The slot that each tensor names, ``xs`` for ``xs[1]``; None where they are taken by position."""
+    """The slot that each tensor names, ``xs`` for ``xs[1]``; None if they are bound by position."""
     names = [t.name.partition("[")[0] for t in tensors]
     known = {s.name: s.variadic for s in slots}
     seen: set[str] = set()
@@ -129,7 +129,7 @@ def _named(tensors: Sequence[TensorConfig], slots: Sequence[Slot]) -> list[str] 
 
 
 def slot_names(tensors: Sequence[TensorConfig], slots: Sequence[Slot]) -> list[str]:
-    """What each tensor is to the op: the name of its slot, ``xs[1]`` in a variadic one, "" where there is none."""
+    """The slot name of each tensor: ``xs[1]`` in a variadic slot, "" without a slot."""
     names = _named(tensors, slots)
     if names is None:
         surplus = max(len(tensors) - len(slots) + 1, 0)
@@ -140,7 +140,7 @@ def slot_names(tensors: Sequence[TensorConfig], slots: Sequence[Slot]) -> list[s
 
 
 def arrange(tensors: Sequence[TensorConfig], slots: Sequence[Slot]) -> list[TensorConfig | None]:
-    """The tensors in slot order; None for an omitted one.  ``xs`` or ``xs[1]`` names a variadic tensor."""
+    """The tensors in slot order, None if omitted.  ``xs`` or ``xs[1]`` names a variadic tensor."""
     names = _named(tensors, slots)
     if names is None:
         return [None if t.type == "NULL" else t for t in tensors]
@@ -156,10 +156,10 @@ def arrange(tensors: Sequence[TensorConfig], slots: Sequence[Slot]) -> list[Tens
 
 
 def bind(config: OpConfig, signature: Signature, report: Report, outputs: bool = True) -> list[Any] | None:
-    """The arguments in the order inputs, params, outputs; None where the config cannot be bound.
+    """The arguments in the order inputs, params, outputs; None if the config cannot be bound.
 
-    A tensor is a ``Tensor`` or None, a variadic slot a list; a parameter a bool, int, float, str, a list, or
-    a list of lists; None where it is absent.  Without ``outputs`` they are neither judged nor returned.
+    A tensor is a ``Tensor`` or None, a variadic slot a list; a parameter is a bool, int, float, str, list, or
+    list of lists, or None if absent.  If ``outputs`` is False, they are neither judged nor returned.
     """
     values = _bind_slots(arrange(config.inputs, signature.inputs), signature.inputs, "input", report)
     values += _bind_params(config.params, signature.params, report)
@@ -169,7 +169,7 @@ def bind(config: OpConfig, signature: Signature, report: Report, outputs: bool =
 
 
 def bind_inputs(config: OpConfig, signature: Signature) -> tuple[Report, list[Any]]:
-    """The arguments that shape inference reads, and a report for its rules.  Raises Undecidable where it cannot be bound."""
+    """A report for the rules of shape inference, and its arguments.  Raises Undecidable if the config cannot be bound."""
     report = Report(signature.op)
     args = bind(config, signature, report, outputs=False)
     report.settle()
@@ -180,7 +180,7 @@ def bind_inputs(config: OpConfig, signature: Signature) -> tuple[Report, list[An
 def check_unknown(
     config: OpConfig, signature: Signature, report: Report, *, strength: Strength = "require"
 ) -> None:
-    """Judges UNKNOWN_PARAMS, which does not prevent binding.  ``strength`` is expect for a backend that ignores them."""
+    """Judges UNKNOWN_PARAMS, which does not prevent binding.  ``strength`` is expect if the backend ignores them."""
     known = {s.name for s in signature.params}
     for p in config.params:
         if p.name not in known:
@@ -256,10 +256,10 @@ class TypeRow(NamedTuple):
     """One allowed combination of data types."""
 
     ident: str
-    cells: tuple[frozenset[str], ...]  # for each slot the allowed types
-    since: int  # the first and the last SDK that have it; 0: no bound
+    cells: tuple[frozenset[str], ...]  # the allowed types of each slot
+    since: int  # first and last SDK that have it; 0: no bound
     until: int
-    needs: str  # what a chip must have, a field of Context; "": nothing
+    needs: str  # the Context field that a chip must have; "": none
 
     def of_sdk(self, sdk: int) -> bool:
         return self.since <= sdk and (not self.until or sdk <= self.until)
@@ -268,7 +268,7 @@ class TypeRow(NamedTuple):
         return not self.needs or bool(getattr(context, self.needs))
 
     def holds(self, context: Context) -> bool:
-        """Whether the SDK and the chip of a target have the row."""
+        """True if the SDK and the chip of a target have the row."""
         return self.of_sdk(context.sdk) and self.of_chip(context)
 
 
@@ -276,7 +276,7 @@ TypeRows = tuple[TypeRow, ...]
 
 
 def rows(*table: tuple[str, ...], since: int = 0, until: int = 0, needs: str = "") -> TypeRows:
-    """Type rows as written in generated code: an id, then for each slot the allowed types, blank-separated."""
+    """Builds type rows from generated code: an id, then each slot's allowed types, separated by blanks."""
     return tuple(
         TypeRow(ident, tuple(frozenset(cell.split()) for cell in cells), since, until, needs)
         for ident, *cells in table
@@ -291,9 +291,9 @@ def check_types(
     tensors: Sequence[Any],
     context: Context = ANY,
 ) -> None:
-    """Judges TYPES_<backend>: the dtypes of the present tensors must be those of one row that the SDK has.
+    """Judges TYPES_<backend>: the dtypes of the present tensors must match a row that the SDK has.
 
-    The first such row is the config's: the chip must have what it needs.
+    The first match is the config's row; the chip must meet its needs.
     """
     dtypes = [
         [t.dtype for t in v if t] if isinstance(v, list) else [] if v is None else [v.dtype] for v in tensors

@@ -1,6 +1,6 @@
-"""Builds opdb.runtime._native: generated validators, shims and the kernels, for Python.
+"""Builds opdb.runtime._native: generated validators, shims, and the kernels, for Python.
 
-Run by setuptools (cffi_modules in setup.py) from the repository's root.
+setuptools runs it (cffi_modules in setup.py) from the repository's root.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ HEADERS = (
 )
 
 
-#: No number depends on them but on the first: a * b + c is two roundings on every machine.  With the others gcc
-#: vectorizes loops that choose, round or take roots.
+#: Only the first affects results: a * b + c has two roundings on every machine.  The others let gcc vectorize loops
+#: that select, round, or take roots.
 EXACT = ["-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
 
 
 def declarations() -> str:
-    """The headers as cffi reads them: without preprocessor lines, C++ guards, and what is for a small stack."""
+    """The headers for cffi: without preprocessor lines, C++ guards, and small-stack variants."""
     text = "\n".join((ROOT / header).read_text(encoding="utf-8") for header in HEADERS)
     text = re.sub(r"#ifdef __cplusplus\n.*?#endif\n", "", text, flags=re.DOTALL)
     text = re.sub(r"#ifdef OPDB_SMALL_STACK\b[^\n]*\n.*?#else\n", "", text, flags=re.DOTALL)

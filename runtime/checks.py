@@ -1,6 +1,6 @@
-"""What generated validators import: the rule language's functions in Python, and the report.
+"""The runtime of generated validators: the rule language's functions in Python, and the report.
 
-Arithmetic is that of 64-bit integers: what leaves them is undecidable, as in the C side
+Arithmetic is on 64-bit integers; an overflow is undecidable, as in the C code
 (runtime/include/opdb/checked.h).  Undecidable is raised inside a rule and recorded by ``Report.check``.
 """
 
@@ -13,19 +13,19 @@ from itertools import pairwise
 from typing import Any, Generic, Literal, TypeVar
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
-MAX_DIM, MAX_RANK = 2**31 - 1, 16  # of a tensor, as opdb.core.op_config has them
-MAX_LIST = 64  # the longest list that a rule may compute (OPDB_MAX_LIST)
-#: How much a broken rule matters.  ``require``: the op is rejected.  ``expect`` is a warning: the backend prefers it
-#: otherwise or does not check the rule.
+MAX_DIM, MAX_RANK = 2**31 - 1, 16  # limits of a tensor, as in opdb.core.op_config
+MAX_LIST = 64  # maximum length of a list that a rule computes (OPDB_MAX_LIST)
+#: The effect of breaking a rule.  ``require``: the op is rejected.  ``expect``: a warning, because the backend only
+#: prefers the rule or does not check it.
 RuleStrength = Literal["require", "expect"]
-#: That of a violation.  ``erratum``: no rule is broken, but the library is known to have a fault here.
+#: The strength of a violation.  ``erratum``: no rule is broken, but the library has a known fault here.
 Strength = Literal[RuleStrength, "erratum"]
 T = TypeVar("T")
 Ints = Sequence[int]
 
 
 class Undecidable(Exception):
-    """A rule reads something that is absent, out of range, or overflows."""
+    """A rule reads a value that is absent or out of range, or its arithmetic overflows."""
 
 
 def int64(value: int) -> int:
@@ -69,14 +69,14 @@ def divide(a: float, b: float) -> float:
 
 
 def given(value: T | None) -> T:
-    """The value of something that may be absent."""
+    """``value``; raises Undecidable if it is absent."""
     if value is None:
         raise Undecidable("the value is absent")
     return value
 
 
 def at(values: Sequence[T], i: int) -> T:
-    """``values[i]``, negative from the end; undecidable out of range or where the tensor is omitted."""
+    """``values[i]``, negative from the end; undecidable if out of range or if the tensor is omitted."""
     if not -len(values) <= i < len(values):
         raise Undecidable("the index is out of range")
     return given(values[i])
@@ -118,7 +118,7 @@ def _some(values: Iterable[int]) -> list[int]:
 
 
 def listed(values: Iterable[int]) -> list[int]:
-    """The list of a list comprehension, within the longest length."""
+    """The list of a list comprehension; undecidable if longer than MAX_LIST."""
     return _short(list(values))
 
 
@@ -139,12 +139,12 @@ def contains(values: Ints, value: int) -> bool:
 
 
 def same_quant(a: Any, b: Any) -> bool:
-    """Whether two tensors have the same encoding: kind, axis, bits, scales (as float32) and offsets."""
+    """True if two tensors have the same encoding: kind, axis, bits, scales (as float32), and offsets."""
     return bool(a.quant == b.quant)
 
 
 def broadcastable(a: Ints, b: Ints) -> bool:
-    """Whether the shapes broadcast, as in numpy."""
+    """True if the shapes broadcast, as in numpy."""
     return all(x == y or x == 1 or y == 1 for x, y in zip(reversed(a), reversed(b), strict=False))
 
 
@@ -189,21 +189,21 @@ def reduced(shape: Ints, axes: Ints, keep_dims: bool) -> list[int]:
 
 
 def expand(values: Ints, n: int) -> list[int]:
-    """``values`` if it has ``n`` values, or its only value ``n`` times."""
+    """``values`` if it has ``n`` values, or its single value repeated ``n`` times."""
     if len(values) not in (1, n) or not 0 <= n <= MAX_LIST:
         raise Undecidable(f"{len(values)} values cannot stand for {n}")
     return list(values) if len(values) == n else [values[0]] * n
 
 
 def inferred(shape: Ints) -> list[int]:
-    """``shape`` as that of an output: at most 16 dimensions of 0 .. 2**31 - 1, else undecidable."""
+    """``shape`` as an output shape: at most 16 dimensions of 0 .. 2**31 - 1, else undecidable."""
     if len(shape) > MAX_RANK or not all(0 <= d <= MAX_DIM for d in shape):
         raise Undecidable(f"{list(shape)} is not a shape")
     return list(shape)
 
 
 class Let(Generic[T]):
-    """A named expression: worked out once, undecidable for every rule that reads it if it cannot be."""
+    """A named expression, evaluated once; if that fails, it is undecidable for every rule that reads it."""
 
     __slots__ = ("_failure", "_value")
 
@@ -224,7 +224,7 @@ class Let(Generic[T]):
 
 
 def default(compute: Callable[[], T]) -> T | None:
-    """The default value of an omitted parameter, or None where it cannot be worked out."""
+    """The default value of an omitted parameter; None if it is undecidable."""
     try:
         return compute()
     except Undecidable:
@@ -233,7 +233,7 @@ def default(compute: Callable[[], T]) -> T | None:
 
 @dataclass(frozen=True)
 class Violation:
-    """One broken rule.  ``rule``: e.g. LayerNorm.C3; ``got``: the values that the rule reads."""
+    """One broken rule.  ``rule``: e.g. LayerNorm.C3; ``got``: the values it reads."""
 
     rule: str
     sentence: str  # e.g. every a in axes must be in [0, the rank of x)
@@ -241,23 +241,23 @@ class Violation:
     undecidable: bool = False
     strength: Strength = "require"
     path: str = ""  # e.g. params.axes
-    why: str = ""  # the effect or the reason in words; "" where the spec gives none
-    erratum: str = ""  # the fault of a vendor library that this config meets, e.g. HTP-0042; it never rejects
-    effect: str = ""  # of the erratum, e.g. wrong-result
+    why: str = ""  # the effect or the reason in words; "" if the spec gives none
+    erratum: str = ""  # the fault in a vendor library that this config triggers, e.g. HTP-0042; never rejects
+    effect: str = ""  # the erratum's effect, e.g. wrong-result
 
     @property
     def warning(self) -> bool:
-        """Whether the op is accepted all the same."""
+        """True if the op is accepted anyway."""
         return self.strength != "require"
 
     @property
     def refuses(self) -> bool:
-        """Whether no graph can contain the op: the library rejects it, does not finalize it, or crashes."""
+        """True if no graph can contain the op: the library rejects it, does not finalize it, or crashes."""
         return self.strength == "require" or self.effect in ("not-finalized", "crash")
 
     @property
     def message(self) -> str:
-        """Everything on one line: the effect or the reason, what must hold, and the values."""
+        """The full message on one line: the effect or the reason, the rule, and the values."""
         if self.erratum:
             return self._of_erratum(self.got)
         why = f"{self.why} Rule: " if self.why else ""
@@ -266,7 +266,7 @@ class Violation:
 
     @property
     def brief(self) -> str:
-        """What a person needs: the reason and the values; what must hold where no reason says it."""
+        """A short message for people: the reason and the values, and the rule if it is short or there is no reason."""
         values = ", ".join(map(_in_words, READINGS.split(self.got))) if self.got else ""
         if len(values) > SHOWN:
             values = values[: SHOWN - 3] + "..."
@@ -279,19 +279,19 @@ class Violation:
         return "; ".join(p for p in parts if p) + " (cannot be evaluated)" * self.undecidable
 
     def _of_erratum(self, values: str) -> str:
-        """The effect, the values that meet it, and the details of the record."""
+        """The effect, the values that trigger it, and the details of the record."""
         effect = f"{self.sentence} ({values})" if values else self.sentence
         return effect + (f". {self.why}" if self.why else "") + " (cannot be evaluated)" * self.undecidable
 
 
-#: Where one reading of ``got`` ends; how many characters of readings, and of a rule behind its reason, are shown.
+#: The separator of values in ``got``; the maximum length of the values, and of a rule shown after its reason.
 READINGS, SHOWN = re.compile(r", (?=[A-Za-z_][\w.]* = )"), 140
-#: A reading in words: the end of its name, and what stands between tensor and value.
+#: Attributes -> the words between tensor and value.
 WORDS = {"rank": "has rank", "shape": "has shape", "dtype": "is"}
 
 
 def _in_words(reading: str) -> str:
-    """A reading as a person says it; e.g. x.rank = 6 -> x has rank 6."""
+    """A value in words, e.g. x.rank = 6 -> x has rank 6."""
     name, found, value = reading.partition(" = ")
     tensor, _, attribute = name.rpartition(".")
     if not found:
@@ -303,7 +303,7 @@ Got = Sequence[tuple[str, Any]]
 
 
 def shown(value: Any) -> str:
-    """A value as messages show it; the C side prints the same."""
+    """A value as shown in messages; the C code prints the same."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -314,13 +314,13 @@ def shown(value: Any) -> str:
 
 
 def element(value: int, name: str, i: int) -> str:
-    """A loop variable that stands for an element of a list, with its place."""
+    """The value of a loop variable with its place in the list, e.g. 3 at axes[1]."""
     return f"{value} at {name}[{i}]"
 
 
 @dataclass
 class Report:
-    """Collects what is broken in one op config."""
+    """Collects the violations of one op config."""
 
     op: str
     violations: list[Violation] = field(default_factory=list)
@@ -337,7 +337,7 @@ class Report:
         path: str = "",
         why: str = "",
     ) -> bool:
-        """Judges one rule.  ``witness`` yields the values of each failing round of an "all" rule."""
+        """Judges one rule.  ``witness`` yields the values of each failing iteration of an "all" rule."""
         undecidable = False
         try:
             if holds():
@@ -354,14 +354,14 @@ class Report:
 
     def rank(self, rule: str, sentence: str, tensor: Any, low: int, high: int = 2**32, *, path: str,
              strength: Strength = "require", why: str = "") -> None:  # fmt: skip
-        """Judges a rule on the rank of the tensor that ``path`` names, within its bounds or omitted."""
+        """Judges a rule that the tensor named by ``path`` has a rank within bounds; it holds if the tensor is omitted."""
         if tensor is not None and not low <= tensor.rank <= high:
             got = f"{path.partition('.')[2]}.rank = {tensor.rank}"
             self.add(rule, sentence, got, strength=strength, path=path, why=why)
 
     def same_dtype(self, rule: str, sentence: str, *tensors: tuple[str, Any], path: str,
                    strength: Strength = "require", why: str = "") -> None:  # fmt: skip
-        """Judges a rule that two tensors have one dtype; it holds where one is omitted."""
+        """Judges a rule that two tensors have the same dtype; it holds if one is omitted."""
         (a, left), (b, right) = tensors
         if left is not None and right is not None and left.dtype != right.dtype:
             got = f"{a}.dtype = {left.dtype}, {b}.dtype = {right.dtype}"
@@ -385,7 +385,7 @@ class Report:
         path: str = "",
         why: str = "",
     ) -> None:
-        """Notes a fault of a vendor library that this config meets.  What cannot be decided is no hit."""
+        """Records a fault in a vendor library that this config triggers, unless ``avoided`` holds or is undecidable."""
         try:
             if avoided():
                 return
@@ -396,7 +396,7 @@ class Report:
         self.violations.append(Violation(erratum, title, text, False, "erratum", path, why, erratum, effect))
 
     def result(self) -> tuple[Violation, ...]:
-        """All violations; undecidable ones only where nothing was decidably broken."""
+        """All violations; undecidable ones only if no rule is definitely broken."""
         decided = [v for v in self.violations if not v.undecidable]
         return tuple(decided if self.broken else self.violations)
 
@@ -407,5 +407,5 @@ class Report:
 
     @property
     def broken(self) -> bool:
-        """Whether a rule is broken for certain that is no warning."""
+        """True if a rule other than a warning is definitely broken."""
         return any(not (v.undecidable or v.warning) for v in self.violations)

@@ -1,4 +1,4 @@
-"""The builder of ``torch.ops.qnn.<op>`` and ``torch.ops.<package>.<op>``: the op itself, argument by argument.
+"""The builder of ``torch.ops.qnn.<op>`` and ``torch.ops.<package>.<op>``: maps arguments one to one to the op.
 
 opdb.programs.torch_ops defines the operators.
 """
@@ -16,7 +16,7 @@ from opdb.runtime.binding import Param, Signature
 from opdb.runtime.forms import Form, Lowered, NodeView, one_op, require, scalar, tensor_param
 from opdb.runtime.tensors import Rejection, TensorRef, reshape
 
-#: The namespace of the operators of QNN's own ops; those of another package have its name.
+#: The operator namespace of QNN's own ops; ops of another package use the package's name.
 LIBRARY = "qnn"
 #: QNN's own package.
 OWN = "qti.aisw"
@@ -24,7 +24,7 @@ OWN = "qti.aisw"
 
 @dataclass(frozen=True)
 class DirectForm(Form):
-    """A target qnn.<op>.default as the op; ``name`` is the op."""
+    """The form of a target such as qnn.<op>.default; ``name`` is the op."""
 
     package: str = OWN
 
@@ -34,17 +34,17 @@ class DirectForm(Form):
 
 
 def targets() -> tuple[str, ...]:
-    """E.g. qnn.Gru.default, OpdbCustom.DequantizeAdd.default."""
+    """All targets, e.g. qnn.Gru.default, OpdbCustom.DequantizeAdd.default."""
     return tuple(f"{library}.{op}.default" for library, ops in libraries().items() for op in ops)
 
 
 def libraries() -> dict[str, dict[str, str]]:
-    """The schemas of all operators, by their namespace."""
+    """The schemas of all operators, by namespace."""
     return {LIBRARY: SCHEMAS, **PACKAGES}
 
 
 def forms(target: str) -> tuple[Form, ...]:
-    """The form of a target of this library; none of any other."""
+    """The form of a target of these libraries; () for any other target."""
     library, _, rest = target.partition(".")
     op = rest.removesuffix(".default")
     if op not in libraries().get(library, ()):
@@ -54,7 +54,7 @@ def forms(target: str) -> tuple[Form, ...]:
 
 def signature(op: str) -> Signature:
     module = validators.module(op)
-    assert module is not None, op  # SCHEMAS and the validators are of one catalogue
+    assert module is not None, op  # SCHEMAS and the validators come from the same catalog
     found: Signature = module.SIGNATURE
     return found
 
@@ -66,10 +66,10 @@ def direct(
     used: Sequence[bool] | None = None,
     package: str = OWN,
 ) -> Lowered:
-    """``op`` with the arguments that ``arg`` gives by name.  ``used``: which results anything reads.
+    """Lowers ``op`` with the arguments that ``arg`` returns by name.  ``used``: True for each result that is read.
 
-    Optional results at the end that nothing reads, or that have no shape, are left out.  Raises Rejection for a
-    value that the parameter cannot have.
+    Drops trailing optional results that are unread or have the shape [0].  Raises Rejection for a value that the
+    parameter cannot have.
     """
     own = signature(op)
     if len(own.outputs) == 1 and own.outputs[0].variadic:

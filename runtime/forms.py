@@ -1,7 +1,7 @@
-"""What generated builders are written in: node views in, lowered ops out; no torch, no ExecuTorch.
+"""The vocabulary of generated builders: node views in, lowered ops out; without torch or ExecuTorch.
 
-A *sink* turns a ``Lowered`` into something that runs: ``opdb.programs.torch`` makes a ``QnnGraph``,
-``opdb.plugins.executorch`` makes wrappers for ExecuTorch's Qualcomm backend.
+A *sink* turns a ``Lowered`` into something that runs: ``opdb.programs.torch`` builds a ``QnnGraph``,
+``opdb.plugins.executorch`` builds wrappers for ExecuTorch's Qualcomm backend.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from opdb.runtime.tensors import Rejection, TensorRef, Transform, full, intermed
 
 
 def columns(*lists: Sequence[int]) -> list[list[int]]:
-    """The rows of a table whose columns are ``lists``; e.g. columns([1, 2], [3, 4]) = [[1, 3], [2, 4]]."""
+    """The rows of the table with these columns, e.g. columns([1, 2], [3, 4]) = [[1, 3], [2, 4]]."""
     if len({len(column) for column in lists}) != 1:
         raise Rejection(f"columns of {', '.join(str(len(c)) for c in lists)} values are no table")
     return [list(row) for row in zip(*lists, strict=True)]
@@ -57,7 +57,7 @@ class LoweredOp:
 
 
 def require(holds: bool, sentence: str, *got: tuple[str, Any]) -> None:
-    """Raises Rejection with ``sentence`` and the values it reads unless it holds."""
+    """Raises Rejection with ``sentence`` and the values unless ``holds``."""
     if not holds:
         values = ", ".join(f"{name} = {shown(value)}" for name, value in got if value is not None)
         raise Rejection(f"{sentence}; got {values}" if values else sentence)
@@ -71,12 +71,12 @@ def unused(node: NodeView, *indices: int) -> None:
 
 
 def scalar(name: str, dtype: str, value: Any) -> ParamConfig:
-    """A scalar parameter.  Raises Rejection for a value that does not fit ``dtype``."""
+    """A scalar parameter.  Raises Rejection if the value does not fit ``dtype``."""
     return ParamConfig(name, dtype, _fitting(name, dtype, value))
 
 
 def tensor_param(name: str, dtype: str, values: Sequence[Any]) -> ParamConfig:
-    """A tensor parameter of a list, or of a list of lists of one length."""
+    """A tensor parameter from a list, or from a list of equally long lists."""
     rows = [v for v in values if isinstance(v, (list, tuple))]
     if not rows:
         return ParamConfig(name, dtype, tuple(_fitting(name, dtype, v) for v in values), (len(values),))
@@ -114,7 +114,7 @@ def lowered_op(
     params: Sequence[ParamConfig | None] = (),
     package: str = "qti.aisw",
 ) -> LoweredOp:
-    """One QNN op: tensors by slot in QNN's order, a list for a variadic slot, None for what is left out."""
+    """One QNN op: tensors by slot in QNN's order, a list for a variadic slot, None for an omitted tensor."""
     ins, outs = _flat(inputs), _flat(outputs)
     if any(
         step.kind not in ("permute", "reshape") for _, t in outs if t is not None for step in t.transforms
@@ -140,15 +140,15 @@ def one_op(
     params: Sequence[ParamConfig | None] = (),
     package: str = "qti.aisw",
 ) -> Lowered:
-    """The lowering of a node that is one op; the form has the op's name."""
+    """The lowering of a node to one op; the form has the op's name."""
     return Lowered(op, (lowered_op(op, inputs=inputs, outputs=outputs, params=params, package=package),))
 
 
 @dataclass(frozen=True)
 class New:
-    """A tensor that an op of a chain makes, with the dtype and encoding of ``like``, or of this dtype.
+    """A tensor that an op of a chain creates, with the dtype and encoding of ``like``, or with the dtype ``like``.
 
-    ``shape``: None for the one that the op infers.
+    If ``shape`` is None, the op infers it.
     """
 
     name: str
@@ -157,7 +157,7 @@ class New:
 
 
 class Chain:
-    """The lowering of a node that is several ops, which are added in the order of execution."""
+    """The lowering of a node to several ops, added in the order of execution."""
 
     def __init__(self, form: str) -> None:
         self.form = form
@@ -172,7 +172,7 @@ class Chain:
         params: Sequence[ParamConfig | None] = (),
         package: str = "qti.aisw",
     ) -> tuple[TensorRef, ...]:
-        """Adds one op; returns its new tensors.  Raises Rejection where their shapes cannot be inferred."""
+        """Adds one op; returns its new tensors.  Raises Rejection if their shapes cannot be inferred."""
         new = {slot: t for slot, t in outputs.items() if isinstance(t, New)}
         given = {slot: t for slot, t in outputs.items() if not isinstance(t, New)}
         shapes: Mapping[str, Any] = {}
@@ -191,7 +191,7 @@ class Chain:
 
 
 def _inferred(op: LoweredOp) -> Mapping[str, Any]:
-    """The shapes of the outputs by slot, by the op's own rules."""
+    """The shapes of the outputs by slot, inferred by the op's own rules."""
     from opdb.generated import validators  # its modules import this room
 
     validator = validators.module(op.op)
@@ -210,9 +210,9 @@ def _flat(slots: Inputs) -> list[tuple[str, TensorRef | None]]:
 
 
 def layout_ops(t: TensorRef, inverse: bool = False) -> tuple[LoweredOp, ...]:
-    """The ops that carry out the transforms of ``t``; with ``inverse``, undo them (Transposes and Reshapes).
+    """The ops that apply the transforms of ``t``, or undo them with ``inverse`` (Transposes and Reshapes).
 
-    Each reads the output of the one before.  Their tensors have neither origin nor name: a sink gives them.
+    Each op reads the output of the previous one.  Their tensors have no origin or name; the sink assigns them.
     A second input is a static tensor of one value.
     """
     return _layout_ops(t.transforms, t.base_shape, t.dtype, t.quant, inverse) if t.transforms else ()
@@ -260,9 +260,9 @@ def _undone(step: Transform, before: TensorRef, after: TensorRef) -> LoweredOp:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why one form does not fit.  ``rule``: e.g. LayerNorm.H2, LayerNorm.M_aten.native_layer_norm.default.
+    """The reason that a form does not fit.  ``rule``: e.g. LayerNorm.H2, LayerNorm.M_aten.native_layer_norm.default.
 
-    ``message`` says everything, ``brief`` what a person needs (``Violation.brief``).
+    ``message`` is complete, ``brief`` is for people (``Violation.brief``).
     """
 
     form: str
@@ -280,8 +280,8 @@ class Reason:
 class Lowered:
     form: str  # e.g. "LayerNorm" or the name of a decomposition
     ops: tuple[LoweredOp, ...]
-    notes: tuple[Reason, ...] = ()  # why earlier forms were passed over
-    avoided: tuple[str, ...] = ()  # errata whose workarounds changed the ops, or that made earlier forms lose
+    notes: tuple[Reason, ...] = ()  # the reasons that earlier forms were skipped
+    avoided: tuple[str, ...] = ()  # errata whose workarounds changed the ops, or that ruled out earlier forms
     warned: tuple[str, ...] = ()  # errata that the ops may show
 
 
@@ -292,18 +292,16 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Form:
-    """One way to express an ATen target, by a generated function; its module is imported when first used."""
+    """One way to express an ATen target, by a generated function; its module is imported on first use."""
 
     name: str  # the op or the decomposition; e.g. LayerNorm
-    ops: tuple[str, ...]  # the QNN ops it makes
-    module: str  # of opdb.generated.builders; e.g. layer_norm
+    ops: tuple[str, ...]  # the QNN ops it creates
+    module: str  # in opdb.generated.builders, e.g. layer_norm
     function: str  # e.g. aten_native_layer_norm
-    avoids: tuple[
-        str, ...
-    ] = ()  # errata that cannot show in what it makes, whatever the configs of its ops say
+    avoids: tuple[str, ...] = ()  # errata that cannot occur in its ops, whatever their configs
 
     def build(self, node: NodeView) -> Lowered:
-        """Raises Rejection, or opdb.runtime.checks.Undecidable, where the node has no such form."""
+        """Builds the form.  Raises Rejection or opdb.runtime.checks.Undecidable if it does not fit the node."""
         return _builder(self.module, self.function)(node)
 
 
@@ -322,8 +320,8 @@ class NodeView(Protocol):
     name: str
 
     def arg(self, name: str) -> Any:
-        """The argument of this ATen schema name, defaults filled in: a scalar, list, TensorRef, list of
-        TensorRefs, or None."""
+        """The argument with this name in the ATen schema, with defaults filled in: a scalar, list, TensorRef,
+        list of TensorRefs, or None."""
 
     def result(self, index: int) -> TensorRef:
         """The node's result number ``index`` (0 for a single result)."""
@@ -331,4 +329,4 @@ class NodeView(Protocol):
     def results(self) -> Sequence[TensorRef]: ...
 
     def result_used(self, index: int) -> bool:
-        """Whether anything in the graph, or its output, reads result number ``index``."""
+        """True if anything in the graph, or its output, reads result number ``index``."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def run_graph(graph: QnnGraph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The outputs of ``graph`` by name, for ``inputs`` by name; row-major, as QNN stores them.
+    """Returns the outputs of ``graph`` by name for ``inputs`` by name; row-major, as QNN stores them.
 
     Every op goes through its generated shim, which validates first.  Raises OpdbError for a missing input,
     KernelError for an op without a kernel for its data types.
@@ -33,11 +33,11 @@ def run_graph(graph: QnnGraph, inputs: Mapping[str, np.ndarray]) -> dict[str, np
 
 
 class PreparedGraph:
-    """A QnnGraph on the C kernels with arrays at its ends, to be run many times by one thread at a time.
+    """A QnnGraph on the C kernels with bound arrays, for repeated runs by one thread at a time.
 
-    ``ends``: arrays by the name of the tensor, contiguous, as QNN stores it; every input, and those outputs
-    that shall be written in place.  All other tensors are allocated once.  Raises OpdbError for a missing or
-    ill-fitting array, KernelError for an op that opdb has no kernel for.
+    ``ends``: contiguous arrays by tensor name, as QNN stores them: every input, and any outputs to write in
+    place.  All other tensors are allocated once.  Raises OpdbError for a missing or mismatched array,
+    KernelError for an op without a kernel.
     """
 
     def __init__(self, graph: QnnGraph, ends: Mapping[str, np.ndarray]) -> None:

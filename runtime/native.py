@@ -1,7 +1,7 @@
-"""The generated C code from Python: validate, infer the shapes of the outputs, run a kernel.
+"""Calls the generated C code from Python: validates, infers the shapes of outputs, runs kernels.
 
-Op configs in, numpy arrays in and out.  Arrays are passed without a copy when they are contiguous and of
-the config's dtype; everything C looks at is kept alive by the call.
+Op configs in, numpy arrays in and out.  Arrays are passed without a copy if they are contiguous and have
+the config's dtype; the call keeps everything that C reads alive.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ TENSOR_TYPES = {
 
 
 def address_of_find() -> int:
-    """The address of ``opdb_find``, by which other libraries of this process find the C kernels."""
+    """The address of ``opdb_find``, with which other libraries in this process find the C kernels."""
     return int(ffi.cast("uintptr_t", ffi.addressof(lib, "opdb_find")))
 
 
 class KernelError(OpdbError):
-    """A kernel did not run: ``status`` says why, ``violations`` which rules were broken."""
+    """A kernel did not run: ``status`` is the reason, ``violations`` the broken rules."""
 
     def __init__(self, op: str, status: str, violations: tuple[Violation, ...] = ()) -> None:
         self.status, self.violations = status, violations
@@ -54,7 +54,7 @@ class KernelError(OpdbError):
 
 
 class Arena:
-    """C structures of one call; they live as long as the arena."""
+    """Owns the C structures of one call."""
 
     def __init__(self) -> None:
         self.keep: list[Any] = []
@@ -109,7 +109,7 @@ class Arena:
     def op(
         self, config: OpConfig, arrays: Sequence[Any] | None = None, results: Sequence[Any] | None = None
     ) -> Any:
-        """``arrays`` and ``results`` are the data of inputs and outputs, in the order of the config."""
+        """The C struct of a config; ``arrays`` and ``results``: data of its inputs and outputs, in order."""
         module = validators.module(config.op)
         if module is None:
             raise KernelError(config.op, "unknown op")
@@ -134,7 +134,7 @@ class Arena:
 
 
 def number_of_ops() -> int:
-    """The ops in the dispatch table of the compiled library."""
+    """The number of ops in the dispatch table of the compiled library."""
     return int(lib.opdb_num_entries)
 
 
@@ -166,7 +166,7 @@ def _violations(report: Any) -> tuple[Violation, ...]:
 
 
 def validate(config: OpConfig, context: Context | None = None) -> tuple[Violation, ...]:
-    """What the generated C validator says of ``config``; the same rules and values as the Python one."""
+    """Runs the generated C validator on ``config``; it has the same rules and values as the Python validator."""
     context = context or Context()
     arena = Arena()
     op, report = arena.op(config), ffi.new("opdb_report *")
@@ -177,7 +177,7 @@ def validate(config: OpConfig, context: Context | None = None) -> tuple[Violatio
 
 
 def infer(config: OpConfig) -> list[list[int]] | None:
-    """The shapes of all output tensors in order; None where they do not follow from inputs and parameters."""
+    """The shapes of all output tensors in order; None if inputs and parameters do not determine them."""
     arena = Arena()
     op, report, shapes = arena.op(config), ffi.new("opdb_report *"), ffi.new("opdb_shapes *")
     if _entry(config.op).infer(op, shapes, report) != lib.OPDB_OK:
@@ -186,10 +186,10 @@ def infer(config: OpConfig) -> list[list[int]] | None:
 
 
 class Prepared:
-    """One op of the C kernels with arrays at its ends, to be run many times.
+    """One op on the C kernels with bound arrays, for repeated runs.
 
-    ``inputs`` and ``results`` hold the array of each input (None for an omitted one) and output of ``config``:
-    contiguous, of its shape and dtype, read and written in place; ``results`` are those given.
+    ``inputs`` and ``results`` have the array of each input (None if omitted) and output of ``config``:
+    contiguous, with its shape and dtype, read and written in place; the attribute ``results`` has the same arrays.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ class Prepared:
         self._struct.scratch = ffi.cast("void *", scratch.ctypes.data) if scratch.size else ffi.NULL
 
     def run(self) -> None:
-        """Computes the outputs.  Raises KernelError: the op is not valid, or has no kernel for its data types."""
+        """Computes the outputs.  Raises KernelError if the op is invalid or has no kernel for its data types."""
         self._report.n = 0
         status = self._run(self._struct, self._report)
         if status != lib.OPDB_OK:
@@ -237,9 +237,9 @@ class Prepared:
 def run(config: OpConfig, arrays: Sequence[np.ndarray | None]) -> list[np.ndarray]:
     """Computes one op on the C kernels.
 
-    ``arrays`` holds the data of each input of ``config`` (None for an omitted one).  Returns one array for
-    each output, of the config's shape and dtype.  Raises KernelError: the op is not valid, or has no kernel
-    for these data types.
+    ``arrays`` has the data of each input of ``config`` (None if omitted).  Returns one array per output, with
+    the config's shape and dtype.  Raises KernelError if the op is invalid or has no kernel for these data
+    types.
     """
     import numpy
 
@@ -260,7 +260,7 @@ def run(config: OpConfig, arrays: Sequence[np.ndarray | None]) -> list[np.ndarra
 
 
 def numpy_dtype(dtype: str) -> str:
-    """How numpy stores an element type, e.g. uint8 for uq8.  Raises OpdbError: it has no whole bytes."""
+    """The numpy storage type of a dtype, e.g. uint8 for uq8.  Raises OpdbError if its elements are not whole bytes."""
     storage = BY_SHORT[dtype].numpy
     if storage is None:
         raise OpdbError(f"{BY_SHORT[dtype].qnn} has no whole-byte elements; the C kernels do not take it")

@@ -1,7 +1,7 @@
-"""Factors of channels that are stored as a filter of integers: one scale for each channel.
+"""Stores per-channel factors as an integer filter with one scale per channel.
 
-A quantized tensor times a constant for each channel, plus a constant for each, is DepthWiseConv2d of 1 by 1.  Each factor has
-a scale of its own and is exact, where an encoding of one scale for all of them loses the small ones.
+A quantized tensor times a constant per channel, plus a constant per channel, is a 1 by 1 DepthWiseConv2d.  Each factor has
+its own scale and is exact, whereas a single scale for all of them would lose the small ones.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from opdb.core.op_config import Quant
 from opdb.runtime.static import made_values, transformed
 from opdb.runtime.tensors import Rejection, TensorRef, Transform
 
-#: A shift is at most this much in steps of its scale.  Up to HTP v69, a DepthWiseConv2d of 8 bits and two taps loses shifts of
+#: The largest shift in steps of its scale.  Up to HTP v69, a DepthWiseConv2d of 8 bits and two taps loses shifts of
 #: 2**26 and more (QNN 2.47 on SM8350 and SM8450); 2**22 and 2**30 are equally exact elsewhere.
 LARGEST_SHIFT = 2**22
 PER_CHANNEL = "AXIS_SCALE_OFFSET"
 
 
 def floats(t: TensorRef) -> TensorRef:
-    """The numbers that the static tensor ``t`` stands for, as f32; ``t`` itself where it is not quantized."""
+    """The dequantized values of the static tensor ``t``, as f32; ``t`` itself if it is not quantized."""
     if t.quant is None:
         return t
     if not t.static or t.transforms or t.encoding not in ("SCALE_OFFSET", PER_CHANNEL):
@@ -32,10 +32,10 @@ def floats(t: TensorRef) -> TensorRef:
 
 
 def channel_filter(factor: TensorRef, shift: TensorRef, x: TensorRef) -> TensorRef:
-    """``factor`` [C] as the filter [1, 1, 1, C] of sq8 with a scale for each channel.
+    """``factor`` [C] as an sq8 filter [1, 1, 1, C] with one scale per channel.
 
-    Each factor is -127, 0 or 127 times its scale, unless ``shift`` [C], in steps of that scale times the scale of ``x``,
-    would be more than LARGEST_SHIFT: then the scale is larger.
+    Each factor is -127, 0, or 127 times its scale, unless ``shift`` [C], in steps of that scale times the scale of ``x``,
+    would exceed LARGEST_SHIFT: then the scale is larger.
     """
     factors, shifts = numbers(factor), numbers(shift)
     scales = np.maximum(np.abs(factors) / 127, np.abs(shifts) / (x.scale * LARGEST_SHIFT))
@@ -46,7 +46,7 @@ def channel_filter(factor: TensorRef, shift: TensorRef, x: TensorRef) -> TensorR
 
 
 def channel_bias(shift: TensorRef, x: TensorRef, filter: TensorRef) -> TensorRef:
-    """``shift`` [C] as the bias of a convolution of ``x`` with ``filter``: sq32 in steps of what the products have."""
+    """``shift`` [C] as the sq32 bias of a convolution of ``x`` with ``filter``, with the scales of the products."""
     if filter.quant is None:
         raise Rejection("a filter without an encoding")
     scales = (np.array(filter.quant.scale) * x.scale).astype(np.float32)
@@ -57,7 +57,7 @@ def channel_bias(shift: TensorRef, x: TensorRef, filter: TensorRef) -> TensorRef
 
 
 def numbers(t: TensorRef) -> np.ndarray[Any, Any]:
-    """The values of a static tensor after its transforms, in float64.  Raises Rejection where they are not known yet."""
+    """The values of a static tensor after its transforms, in float64.  Raises Rejection if unknown or not finite."""
     found = transformed(_origin(t), t.transforms, _origin).astype(np.float64)
     if not np.isfinite(found).all():
         raise Rejection("a factor that is infinite or no number")
@@ -65,7 +65,7 @@ def numbers(t: TensorRef) -> np.ndarray[Any, Any]:
 
 
 def _origin(t: TensorRef) -> np.ndarray[Any, Any]:
-    """Before its transforms."""
+    """The values of ``t`` before its transforms."""
     if t.made:
         return made_values(t)
     values = None if t.values is None else t.values()

@@ -1,4 +1,4 @@
-"""The values of static tensors that builders make or change, as numpy arrays; for every sink."""
+"""The values of static tensors that builders create or change, as numpy arrays; for all sinks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opdb.runtime.tensors import TensorRef, Transform
 
 
 def made_values(t: TensorRef) -> np.ndarray[Any, Any]:
-    """The values of a tensor that a builder makes, before its transforms; of bfloat16 the upper halves of float32."""
+    """The values of a builder's tensor before its transforms; bfloat16 as the upper halves of float32."""
     if t.ramp is not None:
         return ramp_values(t)
     values = np.full(t.base_shape, t.fill) if t.data is None else np.reshape(t.data, t.base_shape)
@@ -39,7 +39,7 @@ Values = Callable[[TensorRef], np.ndarray[Any, Any]]
 def transformed(
     array: np.ndarray[Any, Any], transforms: Sequence[Transform], values: Values = made_values
 ) -> np.ndarray[Any, Any]:
-    """``array`` after ``transforms``, contiguous and of its own data type."""
+    """``array`` after ``transforms``, contiguous and in its own data type."""
     for step in transforms:
         if step.kind == "permute":
             array = array.transpose(step.values)
@@ -74,7 +74,7 @@ def transformed(
 def _dequantized(
     array: np.ndarray[Any, Any], scales: Sequence[float], offsets: Sequence[int], axis: int
 ) -> np.ndarray[Any, Any]:
-    """What the stored integers stand for, in float32; one scale for all, or one for each place along ``axis``."""
+    """The dequantized values of stored integers, in float32; one scale for all, or one per index along ``axis``."""
     shape = [-1 if i == axis else 1 for i in range(array.ndim)] if axis >= 0 else []
     scale, offset = np.reshape(scales, shape), np.reshape(offsets, shape)
     result: np.ndarray[Any, Any] = ((array.astype(np.float64) + offset) * scale).astype(np.float32)
@@ -82,7 +82,7 @@ def _dequantized(
 
 
 def _diagonal(array: np.ndarray[Any, Any], zero: int, groups: int) -> np.ndarray[Any, Any]:
-    """Block g of the rows in block g of the columns, ``zero`` elsewhere."""
+    """Places block g of the rows in block g of the columns, with ``zero`` elsewhere."""
     rows, columns = array.shape[0] // groups, array.shape[1]
     wide = np.full((array.shape[0], columns * groups, *array.shape[2:]), zero, array.dtype)
     for g in range(groups):
@@ -91,7 +91,7 @@ def _diagonal(array: np.ndarray[Any, Any], zero: int, groups: int) -> np.ndarray
 
 
 def _spaced(array: np.ndarray[Any, Any], zero: int, steps: Sequence[int]) -> np.ndarray[Any, Any]:
-    """``zero`` ``steps[i]`` - 1 times between neighbors of the dimension i + 2."""
+    """Inserts ``steps[i]`` - 1 times ``zero`` between neighbors along dimension i + 2."""
     kernel = [step * (d - 1) + 1 for d, step in zip(array.shape[2:], steps, strict=True)]
     wide = np.full((*array.shape[:2], *kernel), zero, array.dtype)
     wide[(slice(None), slice(None), *(slice(None, None, step) for step in steps))] = array

@@ -1,4 +1,4 @@
-"""The tensors of generated builders: where they come from, and what changes them on the way into an op."""
+"""The tensors of generated builders: their origins, and their transforms on the way into an op."""
 
 from __future__ import annotations
 
@@ -11,26 +11,25 @@ from opdb.core.dtypes import BY_SHORT
 from opdb.core.op_config import Quant, TensorConfig
 from opdb.runtime import axes
 
-MAX_FILTER = 1 << 26  # values of one that gets zeros
+MAX_FILTER = 1 << 26  # maximum number of values of a filter that is extended by zeros
 
 
 class Rejection(Exception):
-    """Raised by a form: the node cannot be expressed; the text is the reason."""
+    """Raised by a form if the node cannot be expressed; the text is the reason."""
 
 
 @dataclass(frozen=True)
 class Transform:
-    """A change of a tensor before it reaches the op.
+    """A change to a tensor before it reaches the op.
 
     ``permute``: ``values`` is the permutation.  ``reshape``: ``values`` is the new shape (same size).
     On the way into an op only: ``tile`` repeats each dimension ``values[i]`` times, ``mod`` takes the elements
-    modulo ``values[0]`` (never negative), ``scale`` multiplies them by it.  Of a static tensor only: ``inverse_root``
-    is 1 / sqrt(element + ``values[0]``); ``dequantize`` is what the stored integers stand for, with the scales, QNN's
-    offsets and the axis (-1: none) in ``values``; ``diagonal`` spreads ``values[1]`` blocks of rows over as many blocks of
-    columns, and ``spaced`` the last dimensions by ``values[1:]``, with ``values[0]``, a stored zero, between; ``times``
-    and ``minus`` take the elements of the static tensor ``values[0]``;
-    ``lengthened`` is followed by as many of them along dimension i as ``values[i + 1]``; ``from`` is ``values[0]`` less the
-    stored integer.
+    modulo ``values[0]`` (never negative), ``scale`` multiplies them by it.  For static tensors only: ``inverse_root``
+    is 1 / sqrt(element + ``values[0]``); ``dequantize`` converts stored integers to real numbers, with the scales, QNN's
+    offsets, and the axis (-1: none) in ``values``; ``diagonal`` spreads ``values[1]`` blocks of rows over as many blocks of
+    columns, ``spaced`` spreads the last dimensions by ``values[1:]``, and ``lengthened`` appends ``values[i + 1]``
+    elements along dimension i, all filling with ``values[0]``, a stored zero; ``times`` multiplies by the elements of the
+    static tensor ``values[0]``, ``minus`` subtracts them; ``from`` subtracts the stored integer from ``values[0]``.
     """
 
     kind: str
@@ -39,9 +38,9 @@ class Transform:
 
 @dataclass(frozen=True)
 class Ramp:
-    """Values that depend on the place alone: ``start`` + the sum of ``steps[i]`` * the place along dimension i.
+    """Values that depend only on the index: ``start`` + the sum of ``steps[i]`` * the index along dimension i.
 
-    In a tensor of bool8 an element is true where that is not negative.
+    In a bool8 tensor an element is true if this is not negative.
     """
 
     steps: tuple[int, ...]
@@ -52,11 +51,12 @@ class Ramp:
 class TensorRef:
     """A tensor as a builder sees it: after its transforms.
 
-    ``key`` identifies the origin for the sink (a torch node and result index); None for a tensor that
-    the builder makes (``fill`` is then the value of every element, ``ramp`` says what they are, or ``data``
-    holds the values, row-major) or for an intermediate (``local``).
-    ``base_shape`` is the shape at the origin, before transforms.  ``values`` gives the numbers that a static tensor with
-    a key stores there, or None while they are not known; ``data`` of a tensor with an encoding is stored numbers, too.
+    ``key`` identifies the origin for the sink (a torch node and result index); None for a tensor that the
+    builder creates (with ``fill`` as the value of every element, a ``ramp``, or row-major values in ``data``) or
+    for an intermediate (``local``).
+    ``base_shape`` is the shape at the origin, before transforms.  ``values`` returns the stored numbers of a static
+    tensor with a key at its origin, or None while they are unknown; ``data`` of a tensor with an encoding is also
+    stored numbers.
     """
 
     shape: tuple[int, ...]
@@ -78,7 +78,7 @@ class TensorRef:
 
     @property
     def made(self) -> bool:
-        """Whether a builder says the values."""
+        """True if a builder defines the values."""
         return self.fill is not None or self.ramp is not None or self.data is not None
 
     @property
@@ -99,12 +99,12 @@ class TensorRef:
 
     @property
     def scale(self) -> float:
-        """The first one; 0 without encoding."""
+        """The first scale; 0 without encoding."""
         return self.quant.scale[0] if self.quant and self.quant.scale else 0.0
 
     @property
     def offset(self) -> int:
-        """The first one; 0 without encoding."""
+        """The first offset; 0 without encoding."""
         return self.quant.offset[0] if self.quant and self.quant.offset else 0
 
     def config(self, slot: str) -> TensorConfig:
@@ -114,9 +114,9 @@ class TensorRef:
 
 
 def sized(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """``shape``, of a tensor that has elements, or [0]: torch.cat passes over such tensors (``filled``).
+    """``shape``; raises Rejection if it has no elements, unless it is [0], which torch.cat skips (``filled``).
 
-    QNN has no rule about a dimension of size 0: the libraries take such tensors in some ops and refuse them in others
+    QNN has no rule about dimensions of size 0: the libraries accept them in some ops and refuse them in others
     (HTP-0419).
     """
     if 0 in shape and shape != (0,):
@@ -125,14 +125,14 @@ def sized(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def empty(name: str, shape: tuple[int, ...]) -> Rejection:
-    """The refusal of a tensor that no op may get."""
+    """The Rejection of a tensor without elements."""
     return Rejection(
         f"{name} has no element, its shape is {list(shape)}; the libraries refuse such tensors or crash"
     )
 
 
 def permute(t: TensorRef, perm: Sequence[int]) -> TensorRef:
-    """``t`` with dimension ``perm[i]`` at place i (torch.permute)."""
+    """``t`` with dimension ``perm[i]`` at position i (torch.permute)."""
     if sorted(perm) != list(range(t.rank)):
         raise Rejection(f"{list(perm)} does not permute a tensor of rank {t.rank}")
     shape = tuple(t.shape[p] for p in perm)
@@ -155,7 +155,7 @@ def reshape(t: TensorRef, shape: Sequence[int]) -> TensorRef:
 
 
 def as_image(t: TensorRef) -> TensorRef:
-    """[N, C, H, W] of [N, C, ...]: ``t`` itself if it has two dimensions of pixels, else with the most rows up to 128 that divide them.
+    """``t`` [N, C, ...] as [N, C, H, W]: unchanged with two pixel dimensions above 1, else H is the largest divisor up to 128.
 
     HTP finalizes an InstanceNorm of one row of 32768 pixels in 12 s, of 128 rows in 0.1 s (QNN 2.47, SM8650).
     """
@@ -167,12 +167,12 @@ def as_image(t: TensorRef) -> TensorRef:
 
 
 def dtype_of(like: TensorRef | str) -> str:
-    """The short name of a dtype that is given by a tensor or by itself."""
+    """The short name of a dtype given directly or by a tensor."""
     return like if isinstance(like, str) else like.dtype
 
 
 def full(shape: Sequence[int], value: float, like: TensorRef | str) -> TensorRef:
-    """A static tensor of the dtype of ``like``, every element ``value``."""
+    """A static tensor with the dtype of ``like`` and every element ``value``."""
     return TensorRef(tuple(shape), dtype_of(like), static=True, fill=value, base_shape=tuple(shape))
 
 
@@ -185,12 +185,12 @@ def zeros(shape: Sequence[int], like: TensorRef | str) -> TensorRef:
 
 
 def ramp(shape: Sequence[int], steps: Sequence[int], start: int) -> TensorRef:
-    """A static tensor of i32; see Ramp."""
+    """A static i32 tensor; see Ramp."""
     return _ramp("i32", shape, steps, start)
 
 
 def ramp_mask(shape: Sequence[int], steps: Sequence[int], start: int) -> TensorRef:
-    """A static tensor of bool8, true where ``ramp`` is not negative."""
+    """A static bool8 tensor, true where ``ramp`` is not negative."""
     return _ramp("bool8", shape, steps, start)
 
 
@@ -204,7 +204,7 @@ def _ramp(dtype: str, shape: Sequence[int], steps: Sequence[int], start: int) ->
 
 
 def tiled(t: TensorRef, shape: Sequence[int]) -> TensorRef:
-    """``t`` repeated to ``shape``, as PyTorch broadcasts it."""
+    """``t`` repeated to ``shape``, like PyTorch's broadcasting."""
     if t.fill is not None:
         return full(shape, t.fill, t)
     lifted = (*(1,) * (len(shape) - t.rank), *t.shape)
@@ -221,7 +221,7 @@ def tiled(t: TensorRef, shape: Sequence[int]) -> TensorRef:
 
 
 def wrapped(t: TensorRef, size: int) -> TensorRef:
-    """The indices ``t`` of a dimension of ``size``, negative ones counted from its end."""
+    """The indices ``t`` into a dimension of ``size``, with negative ones counted from its end."""
     if size < 1:
         raise Rejection("a dimension of size 0 has no element to choose")
     if t.fill is not None:
@@ -241,7 +241,7 @@ def scaled(t: TensorRef, factor: int) -> TensorRef:
 def inverse_root(t: TensorRef, more: float) -> TensorRef:
     """1 / sqrt(t + more) of each element of a static tensor.
 
-    Worked out before the program runs (HTP-0420).
+    Computed before the program runs (HTP-0420).
     """
     if t.quant is not None or not is_float(t):
         raise Rejection(f"the root of a tensor of the type {t.dtype} with an encoding")
@@ -253,12 +253,12 @@ def inverse_root(t: TensorRef, more: float) -> TensorRef:
 
 
 def times(a: TensorRef, b: TensorRef) -> TensorRef:
-    """The elements of the static tensor ``a`` times those of ``b``, worked out before the program runs."""
+    """The elements of the static tensor ``a`` times those of ``b``, computed before the program runs."""
     return _with_static("times", a, b)
 
 
 def minus(a: TensorRef, b: TensorRef) -> TensorRef:
-    """The elements of the static tensor ``a`` less those of ``b``, worked out before the program runs."""
+    """The elements of the static tensor ``a`` minus those of ``b``, computed before the program runs."""
     return _with_static("minus", a, b)
 
 
@@ -274,29 +274,29 @@ def _with_static(kind: str, a: TensorRef, b: TensorRef) -> TensorRef:
 
 
 def given_at(tensors: Sequence[TensorRef | None]) -> list[int]:
-    """The positions of a list with gaps at which there is a tensor."""
+    """The positions of the tensors in a list with gaps."""
     return [i for i, t in enumerate(tensors) if t is not None]
 
 
 def chosen(tensors: Sequence[TensorRef | None]) -> list[TensorRef]:
-    """A list with gaps without them."""
+    """The tensors of a list with gaps."""
     return [t for t in tensors if t is not None]
 
 
 def filled(tensors: Sequence[TensorRef]) -> list[TensorRef]:
-    """The tensors that have elements: torch.cat passes over tensors of the shape [0]."""
+    """The tensors that have elements: torch.cat skips tensors of shape [0]."""
     return [t for t in tensors if t.shape != (0,)]
 
 
 def lifted(tensors: Sequence[TensorRef], axis: int) -> list[TensorRef]:
-    """Each of ``tensors`` with a dimension of size 1 at place ``axis``."""
+    """Each of ``tensors`` with a dimension of size 1 inserted at ``axis``."""
     return [reshape(t, (*t.shape[:axis], 1, *t.shape[axis:])) for t in tensors]
 
 
 def block_diagonal(t: TensorRef, groups: int) -> TensorRef:
-    """The filter [in, out / groups, ...] of a transposed convolution with groups, as [in, out, ...] of one without.
+    """The filter [in, out / groups, ...] of a grouped transposed convolution as [in, out, ...] without groups.
 
-    What a group does not read is zero (HTP-0338).
+    Elements that no group reads are zero (HTP-0338).
     """
     if groups == 1:
         return t
@@ -310,7 +310,7 @@ def block_diagonal(t: TensorRef, groups: int) -> TensorRef:
 
 
 def spaced(t: TensorRef, steps: Sequence[int]) -> TensorRef:
-    """The filter [_, _, *kernel] with ``steps[i]`` - 1 zeros between neighbors: dilation 1 instead of ``steps``."""
+    """The filter [_, _, *kernel] with ``steps[i]`` - 1 zeros between neighbors, for dilation 1 instead of ``steps``."""
     if t.rank != len(steps) + 2:
         raise Rejection(f"a filter of the shape {list(t.shape)} has not {len(steps)} dimensions of space")
     if all(step == 1 for step in steps):
@@ -320,13 +320,13 @@ def spaced(t: TensorRef, steps: Sequence[int]) -> TensorRef:
 
 
 def lengthened(t: TensorRef, more: Sequence[int]) -> TensorRef:
-    """The filter with ``more[i]`` zeros behind it along dimension i."""
+    """The filter with ``more[i]`` zeros appended along dimension i."""
     shape = tuple(d + m for d, m in zip(t.shape, more, strict=True))
     return _with_zeros(t, shape, "lengthened", tuple(more))
 
 
 def widened(t: TensorRef) -> TensorRef:
-    """``t`` with 16 bits instead of 8 for the same range: 257 steps where it has one."""
+    """``t`` with 16 bits instead of 8 for the same range: 257 steps instead of one."""
     if t.dtype != "uq8" or t.encoding != "SCALE_OFFSET" or t.quant is None:
         raise Rejection(f"a tensor of the type {t.dtype} with the encoding {t.encoding} is not widened")
     quant = replace(t.quant, scale=(t.scale / 257,), offset=(t.offset * 257,))
@@ -334,7 +334,7 @@ def widened(t: TensorRef) -> TensorRef:
 
 
 def negated(t: TensorRef) -> TensorRef:
-    """The static tensor -``t`` of the same scale: the integer q becomes lowest + highest - q."""
+    """The static tensor -``t`` with the same scale: the integer q becomes lowest + highest - q."""
     if not t.static or t.made:
         raise Rejection("the negative of a constant that is only known when the program runs")
     step = Transform("from", (_ends(t.dtype),))
@@ -349,14 +349,14 @@ def opposite(t: TensorRef) -> Quant:
 
 
 def stored_range(t: TensorRef) -> tuple[float, float]:
-    """The least and the greatest number that the quantized ``t`` stores, by its first scale and offset."""
+    """The smallest and largest number that the quantized ``t`` can store, by its first scale and offset."""
     kind = BY_SHORT[t.dtype]
     first = 0 if t.dtype.startswith("u") else -(2 ** (kind.bits - 1))
     return (first + t.offset) * t.scale, (first + 2**kind.bits - 1 + t.offset) * t.scale
 
 
 def _ends(dtype: str) -> int:
-    """The lowest and the highest number that a quantized type stores, added."""
+    """The sum of the lowest and the highest integer of a quantized type."""
     return 2 ** BY_SHORT[dtype].bits - 1 if dtype.startswith("u") else -1
 
 
@@ -375,23 +375,23 @@ def _with_zeros(t: TensorRef, shape: tuple[int, ...], kind: str, values: tuple[i
 
 
 def is_float(t: TensorRef) -> bool:
-    """Whether ``t`` holds floating-point numbers (not quantized ones)."""
+    """True if ``t`` has floating-point numbers (not quantized ones)."""
     return t.dtype in ("f16", "f32", "f64", "bf16")
 
 
 def is_real(t: TensorRef) -> bool:
-    """Whether ``t`` stands for real numbers: floating-point or quantized ones, not integers or truth values."""
+    """True if ``t`` represents real numbers: floating-point or quantized ones, not integers or booleans."""
     return is_float(t) or BY_SHORT[t.dtype].quantized
 
 
 def intermediate(name: str, shape: Sequence[int], like: TensorRef | str) -> TensorRef:
-    """A tensor between two ops of one lowering, with the dtype and encoding of ``like``, or of this dtype."""
+    """A tensor between two ops of a lowering, with the dtype and encoding of ``like``, or with the dtype ``like``."""
     quant = None if isinstance(like, str) else like.quant
     return TensorRef(tuple(shape), dtype_of(like), local=name, quant=quant, base_shape=tuple(shape))
 
 
 def _carried(t: TensorRef, found: Quant | None, fault: str) -> Quant | None:
-    """The encoding ``found`` of ``t`` after a transform.  Raises Rejection where it cannot follow."""
+    """The encoding ``found`` of ``t`` after a transform.  Raises Rejection if the encoding is lost."""
     if t.quant is not None and found is None:
         along = "" if t.quant.axis is None else f" along dimension {t.quant.axis}"
         raise Rejection(

@@ -1,9 +1,9 @@
-"""Static tensors of the values of a rule: what generated builders make of windows and of resizing.
+"""Static tensors computed by formulas, which generated builders use for windows and resizing.
 
-Means, linear and cubic interpolation are sums with fixed weights: a matrix of [inputs, outputs] for each
-dimension.  Maxima and nearest neighbors are picks: a list of places, of the type i32.  The rules are those
-of PyTorch's kernels for the CPU (aten/src/ATen/native: AdaptivePooling.h, Pool.h, UpSample.h, and
-cpu/UpSampleKernel.cpp), whose steps are numbers of single precision.
+Means and linear and cubic interpolation are sums with fixed weights: a matrix [inputs, outputs] for each
+dimension.  Maxima and nearest neighbors are gathers: a list of i32 indices.  The formulas are those of
+PyTorch's CPU kernels (aten/src/ATen/native: AdaptivePooling.h, Pool.h, UpSample.h, and
+cpu/UpSampleKernel.cpp), whose steps are in single precision.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from itertools import chain, product
 
 from opdb.runtime.tensors import Rejection, TensorRef, dtype_of
 
-MAX_VALUES = 1 << 22  # of one tensor
-Columns = Sequence[dict[int, float]]  # for each output the weights of the inputs it reads
+MAX_VALUES = 1 << 22  # maximum size of one tensor
+Columns = Sequence[dict[int, float]]  # for each output, the weights of the inputs it reads
 
 
 def is_whole(value: float) -> bool:
-    """Whether ``value`` is a number that a tensor of INT_32 holds."""
+    """True if ``value`` is an integer that fits INT_32."""
     return math.isfinite(value) and value == math.floor(value) and -(2**31) <= value < 2**31
 
 
 def root(value: float) -> float:
-    """The square root.  Raises Rejection below zero."""
+    """The square root.  Raises Rejection for a negative value."""
     if value < 0:
         raise Rejection(f"{value} has no square root")
     return math.sqrt(value)
 
 
 def power(base: float, exponent: float) -> float:
-    """``base`` to the power of ``exponent``.  Raises Rejection where that is no real number of a double."""
+    """``base`` to the power of ``exponent``.  Raises Rejection if the result is not real or overflows a double."""
     try:
         return math.pow(base, exponent)
     except (OverflowError, ValueError) as error:
@@ -40,7 +40,7 @@ def power(base: float, exponent: float) -> float:
 
 
 def causal_mask(rows: int, columns: int, value: float, like: TensorRef | str) -> TensorRef:
-    """[rows, columns]: ``value`` above the diagonal, which starts in the first corner; zero elsewhere."""
+    """[rows, columns]: ``value`` above the main diagonal, zero elsewhere."""
     return _made(
         (rows, columns), lambda: (value if c > r else 0.0 for r in range(rows) for c in range(columns)), like
     )
@@ -49,7 +49,7 @@ def causal_mask(rows: int, columns: int, value: float, like: TensorRef | str) ->
 def window_means(
     size: int, kernel: int, stride: int, pad: int, out: int, counted: bool, like: TensorRef | str
 ) -> TensorRef:
-    """[size, out]: the mean of each window.  ``counted``: places of the padding count in the divisor."""
+    """[size, out]: weights for the mean of each window.  ``counted``: the divisor includes the padding."""
     columns = []
     for i in range(out):
         start = i * stride - pad
@@ -60,7 +60,7 @@ def window_means(
 
 
 def window_sums(size: int, kernel: int, stride: int, pad: int, out: int, like: TensorRef | str) -> TensorRef:
-    """[size, out]: the sum of each window."""
+    """[size, out]: weights for the sum of each window."""
     starts = [i * stride - pad for i in range(out)]
     columns = [dict.fromkeys(range(max(s, 0), min(s + kernel, size)), 1.0) for s in starts]
     return _matrix(size, columns, like)
@@ -75,8 +75,8 @@ def window_factors(
     counted: bool,
     like: TensorRef | str,
 ) -> TensorRef:
-    """A tensor of the shape ``outs``: by what the mean of a whole window is multiplied, zeros beyond the edges
-    included, to be the mean of those values that count.  ``counted``: places of the padding do.
+    """[*outs]: factors that turn the mean over a whole window, including zeros beyond the edges, into the mean
+    over the values that count.  ``counted``: the padding counts.
     """
     along = []
     for size, kernel, stride, pad, out in zip(sizes, kernels, strides, pads, outs, strict=True):
@@ -88,12 +88,12 @@ def window_factors(
 
 
 def adaptive_means(size: int, out: int, like: TensorRef | str) -> TensorRef:
-    """[size, out]: the means of ``out`` windows that share ``size`` places."""
+    """[size, out]: weights for the means of ``out`` windows that divide ``size`` elements."""
     return _matrix(size, [dict.fromkeys(w, 1.0 / len(w)) for w in _shares(size, out)], like)
 
 
 def window_places(size: int, kernel: int, stride: int, pad: int, dilation: int, out: int) -> TensorRef:
-    """[out * kernel]: the places of each window, of dilation 0 one place as often; one outside stands for the nearest inside."""
+    """[out * kernel]: the indices of each window, clamped to its first and last valid ones; with dilation 0 all are equal."""
     places: list[int] = []
     for i in range(out):
         window = [i * stride - pad + j * dilation for j in range(kernel)]
@@ -107,7 +107,7 @@ def window_places(size: int, kernel: int, stride: int, pad: int, dilation: int, 
 def fold_sums(
     size: int, kernel: int, stride: int, pad: int, dilation: int, out: int, like: TensorRef | str
 ) -> TensorRef:
-    """[kernel * out, size]: the sums of the values of windows that lie at each place.
+    """[kernel * out, size]: weights for the sums of the window values at each position.
 
     The values are [kernel, out]: the first of each window, then the second of each.
     """
@@ -125,15 +125,15 @@ def fold_places(
     dilations: Sequence[int],
     outs: Sequence[int],
 ) -> TensorRef:
-    """[kernel places * image places]: where, among the values of windows, each place of a window is over each of an image.
+    """[kernel size * image size]: the index, among the window values, of each kernel position over each image position.
 
-    The values are [kernel height, kernel width, windows down, windows across], counted from 1; 0: no window's place is.
+    The values are [kernel height, kernel width, windows down, windows across], counted from 1; 0 means no window.
     """
     if math.prod(kernels) * math.prod(sizes) > MAX_VALUES:
         raise Rejection(f"windows of {list(kernels)} over {list(sizes)} have more than {MAX_VALUES} places")
 
     def windows(axis: int) -> list[list[int]]:
-        """For each place of a window and each of the image the window, -1 for none."""
+        """The window for each kernel position and each image position; -1 if there is none."""
         stride, out = strides[axis], outs[axis]
         gaps = (
             [p + pads[axis] - j * dilations[axis] for p in range(sizes[axis])] for j in range(kernels[axis])
@@ -151,20 +151,20 @@ def fold_places(
 
 
 def adaptive_window(size: int, out: int) -> int:
-    """How wide the widest of ``out`` windows that share ``size`` places is."""
+    """The width of the widest of ``out`` windows that divide ``size`` elements."""
     return max(len(window) for window in _shares(size, out))
 
 
 def adaptive_places(size: int, out: int) -> TensorRef:
-    """[out * adaptive_window(size, out)]: the places of each window, the last again where it is narrower."""
+    """[out * adaptive_window(size, out)]: the indices of each window; narrower windows repeat the last index."""
     widest = adaptive_window(size, out)
     return _places(min(w.start + i, w.stop - 1) for w in _shares(size, out) for i in range(widest))
 
 
 def nearest_places(size: int, out: int, factor: float, exact: bool) -> TensorRef:
-    """[out]: the neighbor of each output.  ``factor``: how many times larger, 0 for ``out / size``.
+    """[out]: the nearest input of each output.  ``factor``: the scale factor, 0 for ``out / size``.
 
-    ``exact``: of the middle of each output, not of its start.
+    ``exact``: nearest to the middle of each output instead of its start.
     """
     step = _step(size, out, factor)
     shift = 0.5 if exact else 0.0
@@ -175,9 +175,9 @@ def nearest_places(size: int, out: int, factor: float, exact: bool) -> TensorRef
 
 
 def padded_places(size: int, before: int, after: int, mode: str) -> TensorRef:
-    """[before + size + after]: the places that a padding repeats; fewer than 0 cut.
+    """[before + size + after]: the input indices of a padded dimension; negative amounts crop.
 
-    ``mode``: reflect (without the edge), replicate (the edge) or circular.
+    ``mode``: reflect (without the edge), replicate (the edge), or circular.
     """
     places = range(-before, size + after)
     if mode == "circular":
@@ -191,13 +191,13 @@ def padded_places(size: int, before: int, after: int, mode: str) -> TensorRef:
 
 
 def slice_places(sizes: Sequence[int], count: int, start: int, step: int) -> TensorRef:
-    """[*sizes, count, rank]: the index of each of ``count`` slices behind dimensions of ``sizes``, as ScatterNd reads it."""
+    """[*sizes, count, rank]: ScatterNd's index of each of ``count`` slices that follow dimensions of ``sizes``."""
     indices = product(*map(range, sizes), range(start, start + count * step, step))
     return _made((*sizes, count, len(sizes) + 1), lambda: chain.from_iterable(indices), "i32")
 
 
 def linear_weights(size: int, out: int, factor: float, corners: bool, like: TensorRef | str) -> TensorRef:
-    """[size, out]: linear interpolation; ``factor`` as in ``nearest_places``, not used with ``corners``."""
+    """[size, out]: weights of linear interpolation; ``factor`` as in ``nearest_places``, unused with ``corners``."""
 
     def weights(i: int) -> dict[int, float]:
         at = float(i) if out == size else max(_source(i, size, out, factor, corners), 0.0)
@@ -209,7 +209,7 @@ def linear_weights(size: int, out: int, factor: float, corners: bool, like: Tens
 
 
 def cubic_weights(size: int, out: int, factor: float, corners: bool, like: TensorRef | str) -> TensorRef:
-    """[size, out]: cubic convolution with the coefficient -0.75, the edges repeated outwards."""
+    """[size, out]: weights of cubic convolution with the coefficient -0.75 and repeated edges."""
 
     def weights(i: int) -> dict[int, float]:
         at = _source(i, size, out, factor, corners)
@@ -240,7 +240,7 @@ def _step(size: int, out: int, factor: float) -> float:
 
 
 def _source(i: int, size: int, out: int, factor: float, corners: bool) -> float:
-    """The place between the inputs that output ``i`` reads."""
+    """The fractional input position that output ``i`` reads."""
     if corners:
         return _single(_single((size - 1) / (out - 1)) * i) if out > 1 else 0.0
     return _single(_single(_step(size, out, factor) * (i + 0.5)) - 0.5)

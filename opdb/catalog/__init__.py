@@ -1,1 +1,1 @@
-"""The catalogue in SQL: tables, sync, questions; chips, facts and evidence."""
+"""The catalog in SQL: tables, sync, questions; chips, facts, and evidence."""

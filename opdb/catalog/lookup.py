@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def query(question: str, *, where: str | None = None, db: str | None = None, **filters: Any) -> list[Row]:
-    """The rows that answer a question to the catalogue, as dicts with stable keys; `opdb query`.
+    """The rows that answer a question about the catalog, as dicts with stable keys; `opdb query`.
 
     ``question``: ops, params, types, torch, rules, backends, socs, errata, support, ...  ``filters``: ``op``, ``backend``,
     ``soc``, ``sdk``, ``dtype``, ``torch_op``, each a name or a list of names.  ``where``: a condition over the columns, e.g.
     "validates <> 'yes'".  ``db``: a URL or path; by default OPDB_URL, then the user's database.  docs/reference/sql-views.md
     documents the columns.
 
-    Raises OpdbError for an unknown question, name or column, and where no database is: `opdb init` makes one.
+    Raises OpdbError for an unknown question, name, or column, and if there is no database: `opdb init` creates one.
 
     >>> import opdb
     >>> [row["ops"] for row in opdb.query("torch", torch_op="aten.softmax.int")]
@@ -30,7 +30,7 @@ def query(question: str, *, where: str | None = None, db: str | None = None, **f
 
 
 def show(op: str, *, db: str | None = None) -> dict[str, Any]:
-    """One op in full, as its spec says it: `opdb show OP --json` without what was measured.
+    """One op in full, as its spec states it: `opdb show OP --json` without measurements.
 
     ``db``: as in ``query``.  Raises OpdbError for an unknown op.
 

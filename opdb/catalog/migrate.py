@@ -1,6 +1,6 @@
 """Creates the tables of opdb.catalog.schema and brings them up to date.  The only module that imports Alembic.
 
-Each call is one transaction: a process that is killed leaves the old tables or the new ones.
+Each call is one transaction: a killed process leaves either the old tables or the new ones.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def config(connection: Connection | None = None) -> Config:
 
 
 def heads() -> tuple[str, ...]:
-    """The newest revisions; one, unless two branches were not joined."""
+    """The newest revisions; more than one only if branches were not merged."""
     return tuple(ScriptDirectory.from_config(config()).get_heads())
 
 
 def upgrade(url: str, revision: str = "head") -> None:
-    """Creates the database and its tables, or brings them up to ``revision``; does nothing if they are."""
+    """Creates the database and its tables, or upgrades them to ``revision``; does nothing if they are current."""
     database = Database(url)
     if database.sqlite:
         _make_folder(Path(database.name).parent)
@@ -55,7 +55,7 @@ def upgrade(url: str, revision: str = "head") -> None:
         _bring_back(connection, kept)
 
 
-#: The tables whose rows stay when a database of opdb 0.2.0 is upgraded: what happened, and what was merged.
+#: The tables whose rows survive the upgrade of an opdb 0.2.0 database: history, and merged evidence.
 KEPT = (
     *(t.name for t in HISTORY if t.name != "result_rule"),
     "evidence_run",
@@ -65,7 +65,7 @@ KEPT = (
 
 
 def _set_aside(connection: Connection) -> list[str]:
-    """Leaves of a database of opdb 0.2.0 only the rows that stay, in tables of other names; these names."""
+    """Drops all tables of an opdb 0.2.0 database except copies of KEPT named kept_<name>; returns KEPT."""
     drop_views(connection)
     for name in KEPT:
         connection.execute(text(f"CREATE TABLE kept_{name} AS SELECT * FROM {name}"))
@@ -77,7 +77,7 @@ def _set_aside(connection: Connection) -> list[str]:
 
 
 def _bring_back(connection: Connection, kept: Sequence[str]) -> None:
-    """The rows that were set aside, in the tables of now.  Definitions and what opdb ships are loaded by the next sync."""
+    """Copies the kept rows into the new tables.  The next sync loads definitions and the shipped evidence."""
     for name in kept:
         there = {c["name"] for c in inspect(connection).get_columns(f"kept_{name}")}
         columns = ", ".join(f'"{c.name}"' for c in metadata.tables[name].c if c.name in there)
@@ -104,15 +104,15 @@ def _bring_back(connection: Connection, kept: Sequence[str]) -> None:
 
 
 def downgrade(url: str, revision: str) -> None:
-    """Takes the tables back to ``revision`` ("base": none).  What the older tables cannot hold is lost."""
+    """Downgrades the tables to ``revision`` ("base": none).  Data that the older tables cannot hold is lost."""
     with _migration(Database(url)) as connection:
         command.downgrade(config(connection), revision)
 
 
 def check(url: str) -> list[str]:
-    """How the tables differ from opdb.catalog.schema, one line each; empty if they do not.
+    """Lists the differences between the tables and opdb.catalog.schema, one line each; empty if there are none.
 
-    Raises OpdbError for a database without tables or with those of another revision.
+    Raises OpdbError for a database without tables or with another revision.
     """
     with Database(url).reading() as connection:
         context = MigrationContext.configure(
@@ -122,7 +122,7 @@ def check(url: str) -> list[str]:
 
 
 def draft(url: str, message: str) -> None:
-    """Writes the draft of a revision, from the tables at ``url`` to opdb.catalog.schema; to be read and edited."""
+    """Drafts a revision from the tables at ``url`` to opdb.catalog.schema; review and edit it."""
     with _migration(Database(url)) as connection:
         command.revision(config(connection), message, autogenerate=True, rev_id=f"{int(heads()[0]) + 1:04}")
 
@@ -148,7 +148,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _difference(entry: object) -> str:
-    """One entry of Alembic's comparison as text; a changed column is a list of one."""
+    """One entry of Alembic's comparison as text; a changed column is a one-element list."""
     return (
         "; ".join(map(str, entry))
         if isinstance(entry, list)

@@ -1,1 +1,1 @@
-"""The spec compiler: YAML files -> models -> typed definitions -> the catalogue."""
+"""The spec compiler: YAML files -> models -> typed definitions -> the catalog."""

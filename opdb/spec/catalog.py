@@ -1,7 +1,7 @@
-"""The catalogue as one immutable value: what came out of SQL, or is about to go in.
+"""The catalog as one immutable value, read from SQL or about to be written to it.
 
-Everything that generates or judges works on a ``Catalog``.  Ops are in the order of their names, backends in that of
-their numbers, SoCs in that of their file.  Two catalogues are equal when their hashes are: the hash covers every
+Everything that generates or judges works on a ``Catalog``.  Ops are ordered by name, backends by number, SoCs as
+in their file.  Two catalogs are equal if their hashes are: the hash covers every
 field of every definition, in order, and nothing else (no dates, no paths, no row numbers).
 """
 
@@ -22,7 +22,7 @@ from opdb.spec.hashes import family_hash, to_json
 from opdb.spec.model import BaseDef, OpDef, TorchMapping, resolve
 from opdb.spec.soc import Soc
 
-if TYPE_CHECKING:  # a catalogue of one op has no use for the models of errata and families
+if TYPE_CHECKING:  # a catalog of one op needs no models of errata and families
     from pydantic import BaseModel
 
     from opdb.spec.errata import Known
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class Catalog:
-    """A snapshot of all definitions.  ``own``: each op as its file says it, before its base is merged in."""
+    """A snapshot of all definitions.  ``own``: each op as in its file, before its base is merged in."""
 
     own: Mapping[str, OpDef]
     bases: Mapping[str, BaseDef]
@@ -42,11 +42,11 @@ class Catalog:
     backends: Mapping[str, Backend]
     socs: Mapping[str, Soc]
     retired: Mapping[str, tuple[Any, ...]]  # "rules", "ops": names never to be used again
-    errata: Mapping[str, Erratum] = field(default_factory=dict)  # faults of vendor libraries, by id
-    #: What the database that it came out of says of it (``opdb.catalog.store.facts``); None: it was read from files.
+    errata: Mapping[str, Erratum] = field(default_factory=dict)  # faults in vendor libraries, by id
+    #: Facts from the database it was loaded from (``opdb.catalog.store.facts``); None if it was read from files.
     facts: object | None = field(default=None, repr=False)
     ops: Mapping[str, OpDef] = field(init=False)  # with bases merged in
-    # Worked out once:
+    # Caches:
     _compiled: dict[str, CompiledOp] = field(init=False, repr=False, default_factory=dict)
     _op_hashes: dict[str, str] = field(init=False, repr=False, default_factory=dict)
     _dumped: dict[int, Any] = field(init=False, repr=False, default_factory=dict)  # by the model's id()
@@ -64,7 +64,7 @@ class Catalog:
         )
 
     def __reduce__(self) -> tuple[type[Catalog], tuple[Any, ...]]:
-        """For another process; what was worked out stays here."""
+        """Pickles the definitions for another process, without caches and facts."""
         parts = (
             self.own,
             self.bases,
@@ -78,16 +78,16 @@ class Catalog:
 
     @property
     def context(self) -> dict[str, Mapping[str, str]]:
-        """What the rules of each backend may read besides the op: the second argument of ``compile_op``."""
+        """The names that each backend's rules may read besides the op: the second argument of ``compile_op``."""
         return {name: b.context for name, b in self.backends.items()}
 
     @property
     def needs(self) -> dict[str, Mapping[str, Need]]:
-        """What rows of data types need of a chip, by backend and first word of their configuration; e.g. FP16."""
+        """The needs of type rows, by backend and first word of the configuration, e.g. FP16."""
         return {name: b.needs for name, b in self.backends.items()}
 
     def compiled(self, name: str) -> CompiledOp:
-        """The typed form of an op with its errata; worked out once.  Raises KeyError for an unknown op."""
+        """The typed form of an op with its errata, cached.  Raises KeyError for an unknown op."""
         if name not in self._compiled:
             op = self.without_errata(name)
             found: dict[str, list[CompiledErratum]] = {}
@@ -102,20 +102,20 @@ class Catalog:
         return self._compiled[name]
 
     def without_errata(self, name: str) -> CompiledOp:
-        """The typed form of an op's own definition; worked out once."""
+        """The typed form of an op without its errata, cached."""
         if name not in self._own:
             self._own[name] = compile_op(self.ops[name], self.context, self.needs)
         return self._own[name]
 
     @cached_property
     def known(self) -> Known:
-        """What records of errata may name."""
+        """The names that erratum records may use."""
         from opdb.spec.errata import Known
 
         return Known(self.context, {s.chip: s.soc_model for s in self.socs.values()})
 
     def errata_of(self, op: str) -> tuple[Erratum, ...]:
-        """The records about one op, by id."""
+        """The errata about one op, ordered by id."""
         return self._errata.get(op, ())
 
     @cached_property
@@ -127,14 +127,14 @@ class Catalog:
         return {op: tuple(found) for op, found in groups.items()}
 
     def once(self, key: Any, make: Callable[[], T]) -> T:
-        """What somebody else works out of this catalogue, once; ``key`` names it."""
+        """Caches a value that a caller derives from this catalog under ``key``."""
         if key not in self._others:
             self._others[key] = make()
         found: T = self._others[key]
         return found
 
     def whole(self) -> Catalog:
-        """Itself: ``opdb.catalog.store.state.Snapshot`` stands for a catalogue that nobody has read yet."""
+        """Returns itself; ``opdb.catalog.store.current.Snapshot`` stands in for an unloaded catalog."""
         return self
 
     def op_hash(self, name: str) -> str:
@@ -156,21 +156,21 @@ class Catalog:
         return family_hash(value, [(op, self.op_hash(op)) for op in used])
 
     def dumped(self, model: BaseModel) -> Any:
-        """The fields of one of the catalogue's models as JSON has them; worked out once."""
+        """A model of the catalog as JSON data, cached."""
         if id(model) not in self._dumped:
             self._dumped[id(model)] = model.model_dump(mode="json")
         return self._dumped[id(model)]
 
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
-        """Those of all families, without variants, in the order of families and of their files."""
+        """The candidates of all families, with variants expanded, in the order of families and of their files."""
         from opdb.spec.family import expand
 
         return tuple(c for family in self.families.values() for c in expand(family, self.ops)[0])
 
     @cached_property
     def _direct(self) -> dict[str, dict[str, TorchMapping]]:
-        """By op and target: the candidates of families that are one op."""
+        """The single-op candidates of families, by op and target."""
         found: dict[str, dict[str, TorchMapping]] = {}
         for candidate in self.candidates:
             if candidate.op is not None and isinstance(candidate.definition, TorchMapping):
@@ -179,7 +179,7 @@ class Catalog:
         return found
 
     def mappings(self, name: str) -> dict[str, TorchMapping]:
-        """The targets that an op is a form of: those of its spec, then those of families."""
+        """The torch targets that map to a single op: from its spec, then from families."""
         return {**self.ops[name].torch, **self._direct.get(name, {})}
 
     @cached_property
@@ -228,6 +228,6 @@ def _ordered(items: Mapping[str, T]) -> Mapping[str, T]:
 
 
 def _sha256(value: Any) -> str:
-    """The order of mappings counts, because it is meaning."""
+    """sha256 of JSON data; the order of mappings counts."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

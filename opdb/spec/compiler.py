@@ -1,4 +1,4 @@
-"""A definition -> its typed form: names bound, expressions parsed, rules derived; every fault with its place."""
+"""Compiles a definition to its typed form: binds names, parses expressions, derives rules; every fault has its place."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def compile_op(
     context: Mapping[str, Mapping[str, str]] | None = None,
     needs: Mapping[str, Mapping[str, Need]] | None = None,
 ) -> CompiledOp:
-    """The typed form of ``op``; ``context`` names what each backend's rules may read besides (arch: u32), ``needs``
-    what each backend's rows of data types need of a chip, by the first word of their configuration (FP16).
+    """Compiles ``op``.  ``context``: the other names each backend's rules may read (arch: u32).  ``needs``: the
+    needs of each backend's type rows, by the first word of their configuration (FP16).
 
     Raises CompileError with every fault found.
     """
@@ -37,7 +37,7 @@ def compile_op(
 
 
 def backend_scope(scope: Scope, context: Mapping[str, str]) -> Scope:
-    """The names of an op with those that rules of a backend may read of the target."""
+    """The scope of an op extended by the target's names that a backend's rules may read."""
     read = {k: Name(BOOL) if t == "bool8" else Name(INT, RANGES[t]) for k, t in context.items()}
     return scope.with_names(read | {"sdk": Name(INT, (0, 2**31 - 1))})
 
@@ -55,7 +55,7 @@ def param_type(name: str, definition: ParamDef) -> str:
 
 
 def _literal(definition: ParamDef) -> bool:
-    """Whether the default is a number, boolean, enum value or list of them."""
+    """True if the default is a number, boolean, enum value, or list of these."""
     words = set(re.findall(r"[A-Za-z_]\w*", re.sub(r"\d\.?\d*e[-+]?\d+", "", definition.default or "?")))
     return definition.default is not None and words <= {*definition.enum, "true", "false"}
 
@@ -93,7 +93,7 @@ class _Compiler(ShapeRules):
                           backend_rules, type_rows, inferences, tolerance, quant, each, scratch)  # fmt: skip
 
     def _kernel(self) -> Node | None:
-        """The bytes that the kernel needs, with a fault for each argument that there is not."""
+        """The kernel's scratch bytes; adds a fault for each unknown argument."""
         kernel = self.op.kernel
         if kernel is None:
             return None
@@ -234,7 +234,7 @@ class _Compiler(ShapeRules):
     def _unchecked(
         self, own: tuple[CompiledRule, ...], of_backends: Mapping[str, tuple[CompiledRule, ...]]
     ) -> None:
-        """Faults of the rules that backends are said not to check."""
+        """Checks the ``unchecked`` entries of the backends."""
         known = {i: rule.expect is not None for i, rule in self.op.constraints.items()}
         known |= {r.id: r.strength != "require" for r in own} | {UNKNOWN: False}
         theirs = {r.id: name for name, rules in of_backends.items() for r in rules}
@@ -258,7 +258,7 @@ class _Compiler(ShapeRules):
                 self._sdks(entry, at)
 
     def _unread(self) -> bool:
-        """Whether a slot could not be read, so that not all derived rules are known."""
+        """True if a slot could not be read, so that some derived rules are unknown."""
         return any(f.at[0] in ("inputs", "outputs") for f in self.faults)
 
     def _sdks(self, entry: Unchecked, at: tuple[str | int, ...]) -> None:

@@ -1,9 +1,9 @@
-"""Which type rows of an op a backend has on a chip, with an SDK: the one meaning of *declared*.
+"""Decides which type rows an op has on a backend, chip, and SDK: the only definition of *declared*.
 
-A row counts when the SDK has it, the chip has what it needs, and a combination of its data types is left that no rule forbids
-for certain: with the chip, the SDK, the data types and what the caller knows of parameters known, and all else open.
-`opdb sync` works it out for every row and class of chips (the table ``declared``); the generated tables and
-`opdb executorch table` read that table, and narrow the combinations by what a mapping fixes.
+A row is declared if the SDK has it, the chip meets its needs, and no rule definitely forbids at least one combination of its
+data types, given the chip, the SDK, the data types, and the parameters the caller knows; all else is open.
+`opdb sync` computes this for every row and chip class (the table ``declared``); the generated tables and
+`opdb executorch table` read that table, and narrow the combinations by the values a mapping fixes.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from opdb.spec.lang.certain import Rule, forbidden, parsed
 from opdb.spec.lang.nodes import BOOL
 from opdb.spec.lang.printer import to_text
 
-#: Past every SDK, as the views count them: 2.47.1 is 2047001.
+#: A number beyond every SDK, in the numbering of the views: 2.47.1 is 2047001.
 END = 10**9
 
 
 @dataclass(frozen=True)
 class _Read:
-    """A rule, as what is certain is asked of it."""
+    """A rule in evaluable form, with the words it contains."""
 
     rule: CompiledRule
     parts: Rule
@@ -43,14 +43,14 @@ class _Read:
         return cls(rule, (None if when is None else parsed(when), parsed(require)), words)
 
     def holds(self, known: Mapping[str, Any]) -> bool:
-        """Whether the rule holds whatever else is known of the op config."""
+        """True if the rule holds for every op config with these known values."""
         when, require = self.parts
         return (when is not None and when(known) is False) or require(known) is True
 
 
 @dataclass(frozen=True)
 class Left:
-    """The combinations of data types that a place allows, and the backend's rules that are still open."""
+    """The combinations of data types that remain allowed, and the backend's rules that are still open."""
 
     combinations: tuple[tuple[Mapping[str, str], TypeRow], ...]
     rules: tuple[CompiledRule, ...] = ()
@@ -58,7 +58,7 @@ class Left:
 
 @dataclass(frozen=True)
 class Declared:
-    """One op on one backend that has a document about it."""
+    """One op on one backend that documents it."""
 
     op: CompiledOp
     backend: str
@@ -67,10 +67,10 @@ class Declared:
     def left(
         self, known: Mapping[str, Any], sdk: str, rows: Iterable[TypeRow], params: Mapping[str, Any]
     ) -> Left:
-        """What is left of ``rows``, which the place has.
+        """The allowed combinations of ``rows``, which must be declared there, and the open rules.
 
-        ``known``: what rules read of the chip, and the SDK's number; ``params``: values that are fixed, an enum's by name, and
-        ranks, e.g. x.rank.
+        ``known``: the chip's values that rules read, and the SDK's number; ``params``: fixed parameter values (enums by name)
+        and ranks, e.g. x.rank.
         """
         asked = _Asked(self, known, sdk, params)
         found: dict[tuple[str, ...], tuple[Mapping[str, str], TypeRow]] = {}
@@ -85,9 +85,9 @@ class Declared:
         return Left(tuple(found.values()), tuple(rules))
 
     def ranges(self, row: TypeRow, chip: Mapping[str, Any]) -> list[tuple[int, int]]:
-        """The SDKs, from the first to the last of each range, as numbers (2.47.1 is 2047001), that have a row on a chip.
+        """The ranges (first, last) of SDK numbers (2.47.1 is 2047001) that have a row on a chip.
 
-        ``chip``: what rules may read of it.
+        ``chip``: the chip's values that rules may read.
         """
         if row.needs is not None and not chip[row.needs.has]:
             return []
@@ -115,7 +115,7 @@ class Declared:
         return declared(backend.since, backend.until, sdk)
 
     def required(self, sdk: str) -> list[_Read]:
-        """The rules that a config must keep: not what only warns, nor what the backend does not check."""
+        """The rules that a config must keep; excludes warnings and rules the backend does not check."""
         return [r for r in self._rules if self._required(r.rule, sdk)]
 
     def _required(self, rule: CompiledRule, sdk: str) -> bool:
@@ -141,13 +141,13 @@ class Declared:
 
     @cached_property
     def _points(self) -> set[int]:
-        """The SDKs with which something can become other than with the one before."""
+        """The SDK numbers at which the declaration can change."""
         backend = self.op.definition.backends[self.backend]
         found = set(_ends(backend.since, backend.until))
         for rule in self._rules:
             for entry in self.op.unchecked(rule.rule.id).values():
                 found |= set(_ends(entry.since, entry.until))
-        if "sdk" in self._words:  # it is compared with numbers such as 2047
+        if "sdk" in self._words:  # it is compared with numbers like 2047
             numbers = {int(word) for word in self._words | set(re.findall(r"\w+", " ".join(t for _, t in self.lets)))
                        if word.isdigit() and 1000 <= int(word) < END // 1000}  # fmt: skip
             found |= {n * 1000 for n in numbers} | {(n + 1) * 1000 for n in numbers}
@@ -155,7 +155,7 @@ class Declared:
 
 
 class _Asked:
-    """Rules, sorted by what can tell something, with what is known in one place."""
+    """The required rules that can decide something, and the known values, for one chip and SDK."""
 
     def __init__(self, of: Declared, known: Mapping[str, Any], sdk: str, params: Mapping[str, Any]) -> None:
         op, self._of = of.op, of
@@ -173,7 +173,7 @@ class _Asked:
         ] or [[self.known]]
 
     def combinations(self, row: TypeRow) -> Iterator[Mapping[str, str]]:
-        """Those of a row that nothing forbids for certain: each open enum has a value with which it may be."""
+        """The combinations of a row that no rule definitely forbids: each open enum has some value that allows them."""
         slots = list(row.cells)
         for cells in product(*row.cells.values()):
             dtypes = dict(zip(slots, cells, strict=True))
@@ -190,7 +190,7 @@ class _Asked:
         )
 
     def _with_lets(self, known: Mapping[str, Any]) -> dict[str, Any]:
-        """``known``, and the named conditions of the op that follow from it."""
+        """``known`` plus the op's named conditions that it decides."""
         out = dict(known)
         for name, text in self._of.lets:
             if (told := parsed(text)(out)) is not None:
@@ -199,7 +199,7 @@ class _Asked:
 
 
 def has(ranges: Iterable[tuple[int, int]], sdk: str) -> bool:
-    """Whether one of the ranges has an SDK."""
+    """True if one of the ranges contains an SDK."""
     at = number(sdk)
     return any(first <= at <= last for first, last in ranges)
 
@@ -209,7 +209,7 @@ def _quantized(op: CompiledOp, dtypes: Mapping[str, str]) -> Sequence[str]:
 
 
 def _ends(since: str | None, until: str | None) -> Iterator[int]:
-    """The first SDK of a range, and the first after it; 2.47 stands for 2.47.1 too."""
+    """The first SDK number of a range, and the first one after it; 2.47 includes 2.47.1."""
     if since is not None:
         yield number(since)
     if until is not None:
@@ -217,6 +217,6 @@ def _ends(since: str | None, until: str | None) -> Iterator[int]:
 
 
 def number(sdk: str) -> int:
-    """2.47.1 -> 2047001; what is not a number counts as 0."""
+    """Converts an SDK version to a number: 2.47.1 -> 2047001; parts that are not numbers count as 0."""
     parts = [*version(sdk)[:3], 0, 0, 0]
     return parts[0] * 10**6 + parts[1] * 1000 + parts[2]

@@ -1,8 +1,8 @@
-"""An op after type-checking: bindings, named expressions, every rule, shape inference, rows of types.
+"""An op after type-checking: bindings, named expressions, every rule, shape inference, type rows.
 
-Rule ids are permanent because they are made of names: ``RANK_x``, ``SHAPE_gamma``, ``COUNT_ys``, ``DTYPE_shape``,
+Rule ids are permanent because they are built from names: ``RANK_x``, ``SHAPE_gamma``, ``COUNT_ys``, ``DTYPE_shape``,
 ``STATIC_w`` are derived from the slots; ``C1``, ``H2`` are written in the spec; those of ``SIGNATURE`` and
-``TYPES_<backend>`` are the same for every op.  ``opdb.spec.compiler`` makes a ``CompiledOp``.
+``TYPES_<backend>`` are the same for every op.  ``opdb.spec.compiler`` builds a ``CompiledOp``.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from opdb.spec.lang.element import Element
 from opdb.spec.lang.nodes import Node, Scope
 from opdb.spec.model import OpDef, ParamDef, TensorDef, Unchecked
 
-#: The rules without which nothing can be bound, then the one about what has no place in the definition.
+#: The rules that binding depends on, then the rule about parameters missing from the definition.
 BOUND, UNKNOWN = ("INPUTS", "PARAMS", "OUTPUTS"), "UNKNOWN_PARAMS"
-#: Judged by the binding, the same for every op: opdb/runtime/binding.py and binding.c.
+#: The rules that the binding checks, the same for every op: opdb/runtime/binding.py and binding.c.
 SIGNATURE = (*BOUND, UNKNOWN)
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Something wrong in a definition: where (a path in the spec's data), what, and the column offset."""
+    """A fault in a definition: its path in the spec's data, a message, and the column offset."""
 
     at: tuple[str | int, ...]
     message: str
@@ -67,7 +67,7 @@ class Param:
 
     @property
     def optional(self) -> bool:
-        """Whether the value may be missing after defaults are filled in."""
+        """True if the value may be missing after defaults are filled in."""
         return self.definition.optional
 
     @property
@@ -77,11 +77,11 @@ class Param:
 
 @dataclass(frozen=True)
 class Bind:
-    """A shape symbol and the reading that gives its value; safe once the rank rules hold."""
+    """A shape symbol and the expression for its value; safe to evaluate once the rank rules hold."""
 
     symbol: str
     value: Node
-    sure: bool = True  # False: a backend does not check the rank, so that reading may fail
+    sure: bool = True  # False: a backend does not check the rank, so evaluation may fail
 
 
 @dataclass(frozen=True)
@@ -98,11 +98,11 @@ class CompiledRule:
 
 @dataclass(frozen=True)
 class CompiledErratum:
-    """A fault of a library, as a rule that is broken where the fault occurs."""
+    """A fault in a library, as a rule that is broken when the fault occurs."""
 
     definition: Erratum
     rule: CompiledRule
-    scope: Node | None  # of the target: versions, architectures, chips; None: everywhere
+    scope: Node | None  # condition on the target (versions, architectures, chips); None: everywhere
 
     @property
     def id(self) -> str:
@@ -111,7 +111,7 @@ class CompiledErratum:
 
 @dataclass(frozen=True)
 class Inference:
-    """The shape of one output.  For a variadic output ``count`` tensors, with ``index`` bound in ``shape``."""
+    """The shape of one output; for a variadic output, of ``count`` tensors, with ``index`` bound in ``shape``."""
 
     output: str
     shape: Node
@@ -137,19 +137,19 @@ class CompiledOp:
     slots: tuple[Slot, ...]
     params: tuple[Param, ...]
     scope: Scope  # of the op's own rules
-    ranks: tuple[CompiledRule, ...]  # checked first: without them nothing can be bound
+    ranks: tuple[CompiledRule, ...]  # checked first: binding depends on them
     binds: tuple[Bind, ...]
     lets: tuple[tuple[str, Node], ...]
-    rules: tuple[CompiledRule, ...]  # derived and written, of the op definition
+    rules: tuple[CompiledRule, ...]  # the op definition's derived and written rules
     backend_rules: Mapping[str, tuple[CompiledRule, ...]]
     type_rows: Mapping[str, tuple[TypeRow, ...]]
     inferences: tuple[Inference, ...]
     tolerance: Mapping[str, Node] = field(default_factory=dict)
     quant: QuantRules = field(default_factory=QuantRules)
-    #: Value of the parameter that chooses ("" without one) -> kind of numbers -> an element of the result.
+    #: Value of the selecting parameter ("" without one) -> kind of numbers -> an element of the result.
     each: Mapping[str, Mapping[str, Element]] = field(default_factory=dict)
     scratch: Node | None = None  # the bytes that the kernel needs
-    #: By backend: the faults that a config of the op tells.
+    #: Errata that a config of the op can reveal, by backend.
     errata: Mapping[str, tuple[CompiledErratum, ...]] = field(default_factory=dict)
 
     @property
@@ -162,13 +162,13 @@ class CompiledOp:
 
     @property
     def sparse(self) -> frozenset[str]:
-        """The slots that a rule of the op wants sparse whatever else holds: ``require: y.sparse``."""
+        """The slots that an unconditional rule of the op requires to be sparse: ``require: y.sparse``."""
         wanted = [r.require for r in self.rules if r.when is None and r.strength == "require"]
         return frozenset(n.args[0].value for n in wanted if n.kind == "attr" and n.value == "sparse")
 
     @cached_property
     def reads_sparse(self) -> bool:
-        """Whether a rule asks if a tensor is sparse."""
+        """True if a rule reads ``sparse`` of a tensor."""
         rules = (*self.rules, *(r for rules in self.backend_rules.values() for r in rules))
         return any(".sparse" in r.text for r in rules)
 
@@ -178,33 +178,33 @@ class CompiledOp:
 
     @property
     def signature(self) -> tuple[str, ...]:
-        """The rules of ``SIGNATURE`` that the op has: without parameters none can be missing or wrong."""
+        """The rules of ``SIGNATURE`` that apply to the op: PARAMS only if it has parameters."""
         return tuple(i for i in SIGNATURE if i != "PARAMS" or self.params)
 
     def rule_ids(self) -> tuple[str, ...]:
-        """Every id a verdict on this op can carry, in the order of checking."""
+        """Every rule id that a verdict on this op can contain, in the order of checking."""
         own = [r.id for r in (*self.ranks, *self.rules)]
         backend = [i for b in self.definition.backends for i in
                    (*(r.id for r in self.backend_rules[b]), *([f"TYPES_{b}"] if self.type_rows[b] else []))]  # fmt: skip
         return (*self.signature, *own, *backend)
 
     def unchecked(self, rule: str) -> Mapping[str, Unchecked]:
-        """The backends that do not check a rule of the op, which is a warning there; {} for most rules."""
+        """The backends that do not check a rule of the op, where it is only a warning; {} for most rules."""
         found = ((name, b.unchecked.get(rule)) for name, b in self.definition.backends.items())
         return {name: entry for name, entry in found if entry is not None}
 
 
 def expand_row(row: TypeRow) -> list[dict[str, str]]:
-    """The single combinations of a row whose cells hold lists."""
+    """The individual combinations of a row whose cells are lists."""
     slots = list(row.cells)
     return [dict(zip(slots, combo, strict=True)) for combo in product(*row.cells.values())]
 
 
 def some_of_row(row: TypeRow, most: int = 512) -> list[dict[str, str]]:
-    """All combinations of a row of up to ``most``; of a larger one those that show each type in each cell.
+    """All combinations of a row with up to ``most``; for a larger row, enough to have each type in each cell.
 
-    These are one combination per type with that type wherever the cells have it, and the first of them with
-    one cell changed.
+    These are one combination per type with that type in every cell that allows it, and the first of them with
+    each cell changed in turn.
     """
     if prod(map(len, row.cells.values())) <= most:
         return expand_row(row)
@@ -215,5 +215,5 @@ def some_of_row(row: TypeRow, most: int = 512) -> list[dict[str, str]]:
 
 
 def overlap(a: TypeRow, b: TypeRow) -> bool:
-    """Whether some combination stands in both rows."""
+    """True if the rows share a combination."""
     return all(set(cell) & set(b.cells[slot]) for slot, cell in a.cells.items())

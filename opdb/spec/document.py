@@ -1,8 +1,8 @@
-"""YAML text -> plain data with the place of every part, in one pass; ``written`` is the way back.
+"""Parses YAML text into plain data with the place of every part, in one pass.
 
-These two know the YAML libraries: PyYAML reads events, by libyaml where it is compiled (30 times as fast as Python),
-ruamel.yaml knows the numbers of YAML 1.2 and writes.  A document is data alone: YAML 1.2, no anchors,
-aliases, tags or merges, no key twice, bounded in size and depth.
+PyYAML reads the events, with libyaml if it is compiled in (30 times as fast as Python); ruamel.yaml interprets the
+scalars of YAML 1.2.  A document is pure data: YAML 1.2, no anchors, aliases, tags, merges, or duplicate keys, bounded
+in size and depth.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True)
 class Document:
-    """One YAML file: its data as plain Python, and where each path in it stands (line, column from 1)."""
+    """One YAML file: its data as plain Python, and the place of each path in it (line, column from 1)."""
 
     path: str  # as shown in messages: relative to the folder that was read
     text: str
@@ -52,7 +52,7 @@ class Document:
 
 
 def parse_document(text: str, path: str) -> Document:
-    """The data of one YAML text.  Raises SpecError for what is not plain YAML 1.2 data."""
+    """Parses one YAML text.  Raises SpecError for anything but plain YAML 1.2 data."""
     if len(text.encode()) > MAX_BYTES:
         raise SpecError([Problem(path, 0, 0, f"a spec file has at most {MAX_BYTES // 1024} KiB")])
     reader = _Reader(path)
@@ -73,7 +73,7 @@ def _message(error: MarkedYAMLError) -> str:
     return f"not YAML: {problem}{cure}"
 
 
-#: Words of a message of the YAML library -> what helps.
+#: Words in a message of the YAML library -> the cure.
 CURES = {
     "cannot start any token": "; indent with blanks, and quote a text that begins with @ or `",
     "mapping values are not allowed": "; a text with ': ' in it needs quotes",
@@ -82,7 +82,7 @@ CURES = {
 
 
 def _place(event: Event) -> tuple[int, int]:
-    """Line and column of the begin, from 1."""
+    """Line and column of the start, from 1."""
     mark = event.start_mark
     assert mark is not None  # a parser sets it
     return mark.line + 1, mark.column + 1
@@ -93,7 +93,7 @@ class _Reader:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.yaml = YAML(typ="safe", pure=True)  # numbers as YAML 1.2 has them
+        self.yaml = YAML(typ="safe", pure=True)  # numbers as in YAML 1.2
         self.places: dict[At, tuple[int, int]] = {}
         self.events: Iterator[Event] = iter(())
 
@@ -114,7 +114,7 @@ class _Reader:
 
     def value(self, event: Event, at: At, depth: int) -> Any:
         self.check(event, depth)
-        quoted = isinstance(event, ScalarEvent) and event.style in ("'", '"')  # the text begins one further
+        quoted = isinstance(event, ScalarEvent) and event.style in ("'", '"')  # text starts after the quote
         line, column = _place(event)
         self.places.setdefault(at, (line, column + quoted))
         if isinstance(event, ScalarEvent):
@@ -155,7 +155,7 @@ class _Reader:
         assert isinstance(event, (ScalarEvent, SequenceStartEvent, MappingStartEvent))
 
     def scalar(self, event: ScalarEvent) -> Any:
-        """The number, boolean, null or text that YAML 1.2 sees in a scalar."""
+        """The number, boolean, null, or text of a scalar under YAML 1.2."""
         tag = self.yaml.resolver.resolve(ScalarNode, event.value, event.implicit)
         if str(tag).removeprefix("tag:yaml.org,2002:") not in ("bool", "float", "int", "null"):
             return str(event.value)

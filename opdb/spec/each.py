@@ -1,4 +1,4 @@
-"""Kernels that are generated: the texts of ``kernel.each`` as typed nodes, by choice and kind of numbers."""
+"""Generated kernels: the texts of ``kernel.each`` as typed nodes, by enum value and kind of numbers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from opdb.spec.lang.element import KINDS, REAL, TRUTH, WHOLE, Element, parse_ele
 from opdb.spec.lang.parse import ExpressionError
 from opdb.spec.model import EachDef, KernelDef, OpDef
 
-#: Value of the parameter that chooses ("" without one) -> kind -> node.
+#: Value of the selecting parameter ("" without one) -> kind -> node.
 Each = Mapping[str, Mapping[str, Element]]
 
 
 def kind_of(dtype: str) -> str:
-    """What the elements of a data type are to a kernel; e.g. uq8 -> real."""
+    """The kind of numbers that a kernel computes a data type in, e.g. uq8 -> real."""
     kind = BY_SHORT[dtype]
     if kind.quantized or kind.qnn.startswith(("FLOAT", "BFLOAT")):
         return REAL
@@ -29,7 +29,7 @@ def parameters(op: OpDef) -> list[str]:
 
 
 def each_of(op: OpDef) -> tuple[Each, list[Fault]]:
-    """What the kernel of ``op`` computes of elements, and what is wrong with the texts."""
+    """The element formulas of ``op``'s kernel, and the faults of their texts."""
     kernel, at = op.kernel, ("kernel", "each")
     if kernel is None or kernel.each is None:
         return {}, []
@@ -58,8 +58,8 @@ def each_of(op: OpDef) -> tuple[Each, list[Fault]]:
 def _kinds(
     given: EachDef, op: OpDef, kernel: KernelDef, at: tuple[str | int, ...]
 ) -> tuple[Mapping[str, Element], list[Fault]]:
-    """By kind.  One text is read for the kinds of all the kernel's data types; where a parameter chooses, it
-    need not have a meaning for each."""
+    """Parses the formulas by kind.  A single text applies to the kinds of all the kernel's data types; if a
+    parameter selects the formula, the text need not be valid for every kind."""
     kinds = {kind_of(d) for d in kernel.dtypes}
     texts = {k: given for k in KINDS if k in kinds} if isinstance(given, str) else given
     found, faults = {}, []

@@ -1,4 +1,4 @@
-"""Records of specs/errata -> typed conditions on the config of their op, and what is wrong with a record."""
+"""Compiles records of specs/errata to typed conditions on the config of their op, and reports their faults."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from opdb.spec.lang.parse import ExpressionError, parse
 
 @dataclass(frozen=True)
 class Known:
-    """What a record may name besides its op."""
+    """The names that a record may use besides its op's."""
 
-    context: Mapping[str, Mapping[str, str]]  # backend -> what its rules may read; e.g. {"arch": "u32"}
-    socs: Mapping[str, int | None]  # chip -> QNN's number of it
+    context: Mapping[str, Mapping[str, str]]  # backend -> names its rules may read, e.g. {"arch": "u32"}
+    socs: Mapping[str, int | None]  # chip -> QNN's number for it
 
 
 def compile_erratum(op: CompiledOp, erratum: Erratum, known: Known) -> CompiledErratum:
-    """The typed form of a record about ``op``.  Raises CompileError with every fault found."""
+    """Compiles a record about ``op``.  Raises CompileError with every fault found."""
     faults: list[Fault] = []
     scope = backend_scope(op.scope, known.context.get(erratum.backend, {}))
     lets: dict[str, Node] = {}
@@ -81,7 +81,7 @@ def scope_faults(erratum: Erratum, socs: Mapping[str, int | None]) -> list[Fault
 
 
 def _scope(erratum: Erratum, scope: Scope, known: Known, faults: list[Fault]) -> Node | None:
-    """The condition on the target, None without one; a fault for what the backend's rules cannot read."""
+    """The condition on the target, None if there is none; adds faults for names the backend's rules cannot read."""
     found = scope_faults(erratum, known.socs)
     faults.extend(found)
     if found:
@@ -120,7 +120,7 @@ def _one_of(name: str, values: Sequence[int]) -> Node:
 
 
 def substituted(node: Node, values: Mapping[str, Node]) -> Node:
-    """``node`` with these values in the place of the names.  A loop variable is never one of them: the parser says so."""
+    """``node`` with names replaced by these values.  The parser ensures that none of them is a loop variable."""
     if node.kind == "name":
         return values.get(node.value, node)
     if node.kind == "comp":

@@ -1,4 +1,4 @@
-"""One fault of a vendor library, as data: the model of specs/errata/<backend>/<ID>.yaml, expressions still as text."""
+"""A fault in a vendor library, as data: the model of specs/errata/<backend>/<ID>.yaml, with expressions as text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 
 
 class Scope(Model):
-    """Where the fault exists.  A field that is left out does not limit it."""
+    """The versions and chips that have the fault.  An omitted field does not limit it."""
 
     since: Version | None = None  # first QNN version that has it, as measured; e.g. '2.47'
     until: Version | None = None  # last version that has it
@@ -24,7 +24,7 @@ class Scope(Model):
 
 
 class Cost(WithShort):
-    """What the workaround costs.  Small: at most one more op per node, no more MACs, at most twice the bytes."""
+    """The cost of the workaround.  Small: at most one extra op per node, no extra MACs, at most twice the bytes."""
 
     class_: Annotated[Literal["none", "small", "large"], Field(alias="class")]
     note: str | None = None
@@ -43,7 +43,7 @@ class Seen(Model):
 
 
 class Evidence(Model):
-    """What a device shows: a published accuracy that the fault would spoil, or that it did spoil."""
+    """Evidence from a device: a published accuracy that the fault would have spoiled, or did spoil."""
 
     device: str
     model: str
@@ -60,7 +60,7 @@ class Reproduction(Model):
     graph: list[dict[str, Any]] = Field(default_factory=list)
     inputs: dict[str, Any] = Field(
         default_factory=dict
-    )  # how inputs are filled: arange, random, or a list of values
+    )  # the contents of inputs: arange, random, or a list of values
     expected: str | None = None
     seen: str | None = None
 
@@ -77,10 +77,10 @@ class Erratum(Model):
     erratum: Annotated[str, Field(pattern=ID)]  # permanent; the name of the file
     title: Annotated[str, Field(min_length=1, max_length=140)]
     op: Identifier | None = None  # the op whose config `when` and `unless` read
-    pattern: str | None = None  # the ops that it needs, in words, where one op alone does not show it
+    pattern: str | None = None  # the ops it needs, in words, if one op alone does not show it
     effect: Literal["wrong-result", "not-finalized", "crash", "refuses-valid", "imprecise"]
     let: dict[Identifier, Expression] = Field(default_factory=dict)
-    when: Expression | None = None  # the fault occurs where this holds
+    when: Expression | None = None  # the fault occurs if this holds
     unless: Expression | None = None  # and this does not
     detail: str | None = None
     cause: Literal["graph-preparation", "kernel", "unknown"] = "unknown"
@@ -90,7 +90,7 @@ class Erratum(Model):
     seen: list[Seen] = Field(default_factory=list)
     evidence: list[Evidence] = Field(default_factory=list)
     reproduction: Reproduction | None = None
-    flaky: bool = False  # what memory happens to hold decides whether it shows
+    flaky: bool = False  # it shows depending on uninitialized memory
 
     @property
     def backend(self) -> str:
@@ -98,7 +98,7 @@ class Erratum(Model):
 
     @property
     def conditional(self) -> bool:
-        """Whether the config of one op tells that the fault occurs."""
+        """True if the config of one op determines that the fault occurs."""
         return self.op is not None and (
             self.when is not None or self.unless is not None or self.pattern is None
         )

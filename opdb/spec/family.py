@@ -1,9 +1,9 @@
-"""A family: all candidates of one group of ATen targets, in order, the canonical one first (specs/torch/<family>.yaml).
+"""A family: the ordered candidates of a group of ATen targets, the canonical one first (specs/torch/<family>.yaml).
 
 A candidate maps a target to one op (``op``), or to a chain of ops, as a formula (``expression``) or op by op (``ops``).
-Its ``when`` says where it is correct;
-which of several correct ones is taken is for opdb.lower.  A candidate with ``variants`` stands for one candidate
-per variant: ``$name`` in its texts is replaced by the variant's value.  ``expand`` gives the candidates without them.
+Its ``when`` states where it is correct; opdb.lower chooses between several correct ones.  A candidate with
+``variants`` stands for one candidate per variant: ``$name`` in its texts is replaced by the variant's value.
+``expand`` returns the candidates with variants expanded.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from opdb.spec.model import Decomposition, Intermediate, OpDef, Step, TorchMappi
 
 VALUE = re.compile(r"\$([A-Za-z_]\w*)")
 PLAIN = re.compile(r"-?[\w.]+")  # a value that needs no brackets inside an expression
-PROSE = ("summary", "why", "ignored")  # texts that are no expressions
+PROSE = ("summary", "why", "ignored")  # texts that are not expressions
 Place = tuple[str | int, ...]
 #: An op, or the ``$name`` of one.
 OpName = Annotated[str, Field(pattern=r"^\$?[A-Za-z_][A-Za-z0-9_]*$")]
@@ -35,7 +35,7 @@ def _lines(value: Any) -> Any:
 
 
 class VariantDef(Model):
-    """One variant of a candidate: its targets, and what stands for each ``$name``."""
+    """One variant of a candidate: its targets, and the value of each ``$name``."""
 
     torch: Annotated[list[str], BeforeValidator(listed)]
     values: dict[Identifier, Expression] = {}
@@ -52,7 +52,7 @@ class VariantStep(Step):
 
 
 class CandidateDef(Model):
-    """One entry of a family, as its file says it."""
+    """One entry of a family, as in its file."""
 
     candidate: Identifier | None = None  # None: the op's name
     summary: str | None = None
@@ -71,7 +71,7 @@ class CandidateDef(Model):
     expression: Annotated[str, BeforeValidator(_lines)] | None = None
     ops: list[VariantStep] = []
     ignored: dict[Identifier, str] = {}
-    avoids: list[str] = []  # errata that cannot show here, whatever the configs of its ops say; e.g. HTP-0318
+    avoids: list[str] = []  # errata that cannot occur here, whatever the configs of its ops, e.g. HTP-0318
     source: Source | None = None
 
     @model_validator(mode="after")
@@ -104,27 +104,27 @@ class FamilyDef(Model):
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to express ``torch``, without variants: a mapping to ``op``, or a chain."""
+    """One way to express ``torch``, with variants expanded: a mapping to ``op``, or a chain."""
 
     family: str
     name: str
     torch: tuple[str, ...]
     op: str | None
     definition: TorchMapping | Decomposition
-    entry: int  # its place in the family
+    entry: int  # its index in the family
     avoids: tuple[str, ...] = ()  # ids of errata
-    steps: tuple[int, ...] = ()  # of a chain op by op: the places of its steps in the entry
-    lines: tuple[str, ...] = ()  # of a formula: the line of each of its steps
+    steps: tuple[int, ...] = ()  # for a chain given op by op, the indices of its steps in the entry
+    lines: tuple[str, ...] = ()  # for a formula, the line of each step
     variant: str | None = None
 
     @property
     def ops(self) -> tuple[str, ...]:
-        """The ops that it becomes, each once, in the order of its steps."""
+        """The distinct ops it becomes, in the order of its steps."""
         steps = self.definition.ops if isinstance(self.definition, Decomposition) else ()
         return (self.op,) if self.op is not None else tuple(dict.fromkeys(s.op for s in steps))
 
     def fault(self, fault: Fault) -> Fault:
-        """A fault of the mapping or the chain, at its place in the file of the family."""
+        """Moves a fault of the mapping or the chain to its place in the family's file."""
         at = fault.at[2:] if self.op is not None else fault.at
         told, column = fault.message, 0 if self.variant else fault.column
         if at[:1] == ("ops",) and self.lines:
@@ -139,9 +139,9 @@ class Candidate:
 def expand(
     family: FamilyDef, ops: Mapping[str, OpDef] = MappingProxyType({})
 ) -> tuple[tuple[Candidate, ...], tuple[Fault, ...]]:
-    """The candidates of a family in its order, and what is wrong with its variants and formulas.
+    """The candidates of a family in order, and the faults of its variants and formulas.
 
-    ``ops``: those that formulas may name, with bases merged in.
+    ``ops``: the ops that formulas may use, with bases merged in.
     """
     found: list[Candidate] = []
     faults: list[Fault] = []
@@ -163,7 +163,7 @@ def expand(
 
 
 def _unknown(entry: CandidateDef, data: Mapping[str, Any], i: int, variant: str | None) -> Iterator[Fault]:
-    """Values that the texts read and the variant lacks, or that it gives and nothing reads."""
+    """Reports values that the texts read but the variant lacks, or that the variant gives but nothing reads."""
     at: Place = ("candidates", i)
     values: Mapping[str, str] = entry.variants[variant].values if variant else {}
     read = {n for text in _texts(_of(entry, data, variant)) for n in VALUE.findall(text)}
@@ -182,7 +182,7 @@ def _unknown(entry: CandidateDef, data: Mapping[str, Any], i: int, variant: str 
 
 
 def _only(entry: CandidateDef, i: int) -> Iterator[Fault]:
-    """Variants under ``only`` that the candidate does not have."""
+    """Reports variants under ``only`` that the candidate does not have."""
     places: list[tuple[Place, list[str]]] = [(("ops", n), s.only) for n, s in enumerate(entry.ops)]
     places += [(("tensors", name), made.only) for name, made in entry.tensors.items()]
     for place, names in places:
@@ -193,7 +193,7 @@ def _only(entry: CandidateDef, i: int) -> Iterator[Fault]:
 
 
 def _data(entry: CandidateDef) -> dict[str, Any]:
-    """The entry as plain data, without what is read off the model."""
+    """The entry as plain data, without the fields that are read from the model."""
     return entry.model_dump(mode="json", exclude={"variants", "torch", "candidate"})
 
 
@@ -235,9 +235,9 @@ def _candidate(
     variant: str | None,
     ops: Mapping[str, OpDef],
 ) -> Candidate:
-    """One entry, or one of its variants.
+    """Builds the candidate of an entry, or of one of its variants.
 
-    Raises ValidationError where a value makes no sense in its place, ExpressionError for a formula.
+    Raises ValidationError for a value that is invalid in its place, ExpressionError for a faulty formula.
     """
     data = _of(entry, whole, variant)
     targets, name = entry.torch, entry.candidate or ""
@@ -268,7 +268,7 @@ def _candidate(
 
 
 def _filled(value: Any, values: Mapping[str, str], prose: bool) -> Any:
-    """``value`` with each ``$name`` replaced; in brackets inside a longer expression."""
+    """``value`` with each ``$name`` replaced, in parentheses inside a longer expression."""
     if isinstance(value, dict):
         return {k: _filled(v, values, prose) for k, v in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What the models of spec files are made of: their base class, and the types of their fields."""
+"""The base class and the field types of the models of spec files."""
 
 from __future__ import annotations
 
@@ -94,14 +94,14 @@ Source = Annotated[str, Field(pattern=SOURCE, description="document@version#loca
 
 
 def _text(value: Any) -> Any:
-    """Numbers and booleans may stand where an expression is expected."""
+    """Accepts numbers and booleans as expressions by converting them to text."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, (int, float)) else value
 
 
 def _version(value: Any) -> Any:
-    """YAML reads 2.47 as a number, and 2.50 as 2.5: only a text is a version."""
+    """Rejects numbers, because YAML reads 2.50 as 2.5; a version must be text."""
     if isinstance(value, float):
         raise ValueError(f"a version needs quotes; e.g. '{value}'")
     return value
@@ -115,7 +115,7 @@ def listed(value: Any) -> Any:
 
 
 def _plain(text: str) -> Any:
-    """The inverse of ``_text``: a literal is written as YAML's own number or boolean."""
+    """The inverse of ``_text``: a literal becomes a YAML number or boolean."""
     if text in ("true", "false"):
         return text == "true"
     for kind in (int, float):
@@ -135,12 +135,12 @@ class Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     def model_dump(self, **options: Any) -> dict[str, Any]:
-        """Only what differs from the defaults, in the short spelling where there is one."""
+        """Dumps only the fields that differ from the defaults, in the short spelling if there is one."""
         return super().model_dump(**{"exclude_defaults": True, **options})
 
 
 class WithShort(Model):
-    """A model that overrides ``_short``, which makes the short spelling of its data."""
+    """A model that overrides ``_short``, which returns the short spelling of its data."""
 
     @model_serializer(mode="wrap")
     def _shortened(self, handler: Any) -> Any:

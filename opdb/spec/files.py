@@ -1,4 +1,4 @@
-"""YAML files <-> models, with the places of faults.
+"""YAML files -> models, with the places of faults.
 
 ``read_folder`` reads everything and reports all faults of all files together (SpecError).
 """
@@ -44,7 +44,7 @@ class SpecSet:
     """Everything under specs/, validated by the models but not yet by the rule compiler."""
 
     ops: dict[str, OpDef]  # with bases merged
-    own: dict[str, OpDef]  # as each file says it
+    own: dict[str, OpDef]  # as in each file
     bases: dict[str, BaseDef]
     families: dict[str, FamilyDef]
     errata: dict[str, Erratum]
@@ -58,7 +58,7 @@ class SpecSet:
 
 
 def load(model: type[M], document: Document) -> M:
-    """The model in a document; SpecError with all faults and their places."""
+    """Validates a document as a model.  Raises SpecError with all faults and their places."""
     if not isinstance(document.data, dict):
         raise SpecError([Problem(document.path, 1, 1, "expected a mapping; e.g. op: Relu")])
     try:
@@ -70,7 +70,7 @@ def load(model: type[M], document: Document) -> M:
 def _pydantic_problem(document: Document, model: type[BaseModel], error: dict[str, Any]) -> Problem:
     at: At = tuple(p for p in error["loc"] if p != "[key]")
     surplus = error["type"] == "extra_forbidden"
-    # Unions add the name of the alternative to the place; drop what is not in the file.
+    # Unions add the name of the alternative to the path; drop parts that are not in the file.
     while at and at not in document.places:
         at = at[:-1]
     key = (*at, "__key__")
@@ -78,7 +78,7 @@ def _pydantic_problem(document: Document, model: type[BaseModel], error: dict[st
     return document.problem(key if named else at, _pydantic_message(model, error))
 
 
-#: What a pattern of opdb.spec.model asks for, in words.
+#: The patterns of opdb.spec.model in words.
 FORMS = {
     IDENTIFIER: "is not a name: letters, digits and _, no digit first",
     SOURCE: "is not a source; e.g. MasterOpDef.html@2.25.0#Relu, or 'probe' with the run",
@@ -89,7 +89,7 @@ FORMS = {
     LETTER: "is not one capital letter, with which the ids of the backend's rules begin; e.g. H",
     DATE: "is not a date; e.g. '2026-11-20'",
 }
-#: pydantic's kind of error -> what was expected.
+#: pydantic's error type -> the expected value.
 EXPECTED = {
     "bool_parsing": "true or false",
     "bool_type": "true or false",
@@ -129,7 +129,7 @@ def _pydantic_message(model: type[BaseModel], error: dict[str, Any]) -> str:
 
 
 def _fields_at(model: type[BaseModel], loc: tuple[Any, ...]) -> list[str]:
-    """The field names of the model that stands at ``loc``, as far as annotations tell."""
+    """The field names of the model at ``loc``, as far as annotations show."""
     current: Any = model
     for part in loc:
         if isinstance(current, type) and issubclass(current, BaseModel) and part in current.model_fields:
@@ -146,7 +146,7 @@ def _fields_at(model: type[BaseModel], loc: tuple[Any, ...]) -> list[str]:
 
 
 def read_folder(folder: Path, drafts: bool = False) -> SpecSet:
-    """Everything under ``folder`` (a specs/ tree); with ``drafts`` as ``gather``.
+    """Reads everything under ``folder`` (a specs/ tree); ``drafts`` as in ``gather``.
 
     Raises SpecError with all faults of all files.
     """
@@ -159,10 +159,10 @@ def read_folder(folder: Path, drafts: bool = False) -> SpecSet:
 def gather(
     folder: Path, known: Mapping[str, Any] = MappingProxyType({}), drafts: bool = False
 ) -> tuple[SpecSet, list[Problem]]:
-    """What can be read under ``folder``, and the faults of the rest; SpecError if there is no such folder.
+    """Reads everything readable under ``folder``, plus the faults of the rest.  Raises SpecError if there is no such folder.
 
-    ``known`` (path -> model, or data of a side file) stands for files that have been read before.  With
-    ``drafts`` a file of drafts/ stands in for the one of ops/ that has its name, or joins them.
+    ``known`` (path -> model, or data of a side file) replaces files that were read before.  With
+    ``drafts`` a file of drafts/ replaces the file of ops/ with the same name, or is added.
     """
     if not folder.is_dir():
         raise SpecError(
@@ -202,7 +202,7 @@ def gather(
             if proper != name:
                 problems.append(document.problem((key,), f"the file must be named {proper}"))
                 if kind == "errata":
-                    continue  # its place would be that of another record
+                    continue  # it would replace another record
             out[getattr(item, key)] = item
         return out
 
@@ -218,7 +218,7 @@ def gather(
     for name, op in own.items():
         if op.extends is not None and op.extends not in bases:
             if f"bases/{op.extends}.yaml" in names:
-                continue  # the base's own faults say what is wrong
+                continue  # the base's own faults are reported
             close = difflib.get_close_matches(op.extends, bases, 1)
             hint = f"; did you mean '{close[0]}'?" if close else ""
             document = documents.get(f"ops/{name}.yaml") or reread(folder, f"ops/{name}.yaml")
@@ -233,5 +233,5 @@ def gather(
 
 
 def reread(folder: Path, name: str) -> Document:
-    """The document of a file that is known to be sound, for the places in it."""
+    """Parses a file known to be valid again, for the places in it."""
     return parse_document(spec_files(folder)[name].read_text(encoding="utf-8"), name)

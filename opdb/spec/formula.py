@@ -1,12 +1,12 @@
-"""A chain of ops as a formula: each line -> its ops, in the order of evaluation.
+"""A chain of ops as a formula: each line becomes ops, in the order of evaluation.
 
     share = 1 + tanh(0.8 * self * (1 + 0.04 * self * self))
     0.5 * self * share
 
-Every operator is one op, and so are the functions of FUNCTIONS and QNN's ops by their names, with their inputs in
-order and their parameters as ``name=value``.  ``a if present(b) else c`` is an input with what stands in for it.
-Numbers, names and functions of the rule language are what an op reads.  What a line writes stands before `` = ``: a new
-tensor, with ``name: like`` of another type than the op infers; or a result; ``result`` where nothing stands there.
+Every operator is one op, and so are the functions of FUNCTIONS and QNN's ops by name, with their inputs in
+order and their parameters as ``name=value``.  ``a if present(b) else c`` is an input with its fallback.
+Numbers, names, and functions of the rule language are operands.  The tensors that a line writes come before `` = ``:
+new tensors (``name: like`` gives one another type than the op infers) or results; by default ``result``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OPERATORS: Mapping[type[ast.AST], str] = {
     ast.NotEq: "ElementWiseNotEqual", ast.Lt: "ElementWiseLess", ast.LtE: "ElementWiseLessEqual",
     ast.Gt: "ElementWiseGreater", ast.GtE: "ElementWiseGreaterEqual", ast.IfExp: "ElementWiseSelect",
 }  # fmt: skip
-#: Functions -> ops, with the names that kernels have for them (opdb.spec.lang.element).
+#: Functions -> ops, with the function names of kernels (opdb.spec.lang.element).
 FUNCTIONS: Mapping[str, str] = {
     "abs": "ElementWiseAbs", "asin": "ElementWiseAsin", "atan": "ElementWiseAtan", "ceil": "ElementWiseCeil",
     "cos": "ElementWiseCos", "exp": "ElementWiseExp", "floor": "ElementWiseFloor", "fmod": "ElementWiseFmod",
@@ -44,7 +44,7 @@ FUNCTIONS: Mapping[str, str] = {
 
 @dataclass
 class FormulaStep:
-    """One op, with the fields of ``opdb.spec.model.Step``, and the line that it stands in."""
+    """One op, with the fields of ``opdb.spec.model.Step``, and its line."""
 
     op: str
     line: str
@@ -57,11 +57,11 @@ class FormulaStep:
 @dataclass
 class Formula:
     steps: list[FormulaStep] = field(default_factory=list)
-    likes: dict[str, str] = field(default_factory=dict)  # of new tensors
+    likes: dict[str, str] = field(default_factory=dict)  # types of new tensors
 
 
 def read_formula(text: str, ops: Mapping[str, OpDef]) -> Formula:
-    """The ops of a formula; ``ops`` gives the order of their slots.  Raises ExpressionError."""
+    """Parses a formula into ops; ``ops`` provides the order of their slots.  Raises ExpressionError."""
     formula = Formula()
     for line in _lines(text):
         _Line(line, ops, formula).read()
@@ -69,7 +69,7 @@ def read_formula(text: str, ops: Mapping[str, OpDef]) -> Formula:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """The lines; one whose brackets are open goes on in the next."""
+    """The lines; a line with open brackets continues on the next."""
     held: list[str] = []
     for line in text.splitlines():
         held.append(line.strip())
@@ -83,7 +83,7 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _split(text: str, at: str) -> list[str]:
-    """The parts of ``text`` between the marks ``at`` that stand outside of brackets."""
+    """Splits ``text`` at the marks ``at`` outside brackets."""
     depth, parts, start = 0, [], 0
     for match in re.finditer(rf"[(\[{{]|[)\]}}]|\"[^\"]*\"|(?P<mark>{at})", text):
         if match[0] in "([{":
@@ -121,7 +121,7 @@ class _Line:
         self.step(name, tree, outputs)
 
     def op_of(self, tree: ast.expr) -> str | None:
-        """The op that a part is; None for what an op reads."""
+        """The op of a part; None for an operand."""
         match tree:
             case ast.BinOp(op=op) | ast.BoolOp(op=op) | ast.Compare(ops=[op]) if type(op) in OPERATORS:
                 return OPERATORS[type(op)]
@@ -138,7 +138,7 @@ class _Line:
         return None
 
     def operand(self, tree: ast.expr) -> str:
-        """The text of what an op reads; ops inside it are done first."""
+        """The text of an operand; adds the ops inside it first."""
         name = self.op_of(tree)
         if name is not None:
             return self.step(name, tree, [])
@@ -157,7 +157,7 @@ class _Line:
         return ast.get_source_segment(self.text, tree) or ast.unparse(tree)
 
     def step(self, name: str, tree: ast.expr, outputs: list[str]) -> str:
-        """Adds an op; the tensor that it writes first."""
+        """Adds an op and returns its first output tensor."""
         op = self.ops.get(name)
         if op is None:
             self.fail(f"no op '{name}' in ops/", tree)
@@ -186,7 +186,7 @@ class _Line:
         return outputs[0]
 
     def parts(self, tree: ast.expr) -> tuple[list[ast.expr], list[ast.keyword]]:
-        """The inputs in order, and what is given by name."""
+        """The inputs in order, and the keyword arguments."""
         match tree:
             case ast.BinOp(left=left, right=right) | ast.Compare(left=left, comparators=[right]):
                 return [left, right], []
@@ -210,5 +210,5 @@ class _Line:
 
 
 def _asks(test: ast.expr) -> bool:
-    """Whether a condition is ``present(...)``: about an argument, not about elements."""
+    """True if a condition is ``present(...)``, which tests an argument, not elements."""
     return isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id == "present"

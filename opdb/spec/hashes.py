@@ -1,4 +1,4 @@
-"""Hashes that the catalogue and its rows in SQL must agree on; no models, so that a run with nothing to do loads none."""
+"""Hashes that the catalog and its SQL rows must agree on; without models, so that a run with nothing to do loads none."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 
 def to_json(value: Any) -> str:
-    """Data as the tables hold it."""
+    """JSON text in the format of the tables."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def family_hash(value: str, ops: Iterable[tuple[str, str]]) -> str:
-    """sha256 over a family, as JSON, and over the ops of its candidates, name and hash."""
+    """sha256 over a family's JSON and the (name, hash) pairs of its candidates' ops."""
     text = json.dumps([value, sorted(ops)], ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

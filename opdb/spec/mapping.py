@@ -1,10 +1,10 @@
 """PyTorch mappings after type-checking: one ATen target as one QNN op, or as several (a decomposition).
 
-Right-hand sides are expressions over the argument names of the ATen schema, and stand for the tensor or
-value that goes to the slot or parameter.  ``result`` is the target's (first) result as PyTorch sees it,
-``results`` all of them: ``y: permute(result, [0, 2, 3, 1])`` says that the op yields the NHWC form.
+Right-hand sides are expressions over the argument names of the ATen schema, and give the tensor or value for
+the slot or parameter.  ``result`` is the target's (first) result as PyTorch sees it, ``results`` is all of
+them: ``y: permute(result, [0, 2, 3, 1])`` means that the op returns the NHWC form.
 ``compile_mapping`` and ``compile_decomposition`` raise CompileError with every fault; ``unaccounted``
-says what a mapping leaves open.
+lists what a mapping leaves open.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Argument(Protocol):
     @property
     def name(self) -> str: ...
     @property
-    def type(self) -> str: ...  # as the schema spells it; e.g. SymInt[2], Tensor?, Scalar
+    def type(self) -> str: ...  # in the schema's spelling, e.g. SymInt[2], Tensor?, Scalar
 
 
 class Schema(Protocol):
@@ -73,7 +73,7 @@ class CompiledMapping:
     when: Node | None
     why: str | None
     inputs: Mapping[str, Node]  # by slot
-    absent: Mapping[str, Node]  # by slot: what stands in where the torch argument is None
+    absent: Mapping[str, Node]  # by slot: the fallback if the torch argument is None
     params: Mapping[str, Node]
     outputs: Mapping[str, Node]  # by slot, over `results`
     ignored: Mapping[str, str]
@@ -81,7 +81,7 @@ class CompiledMapping:
 
 @dataclass(frozen=True)
 class CompiledIntermediate:
-    """A tensor between two ops; ``shape``: None for what the op that makes it infers."""
+    """A tensor between two ops; ``shape`` is None if the op that writes it infers it."""
 
     name: str
     shape: Node | None
@@ -116,13 +116,13 @@ class CompiledDecomposition:
 
 
 def plain_type(type_: str) -> tuple[str, bool]:
-    """The type without alias marks and list length, and whether it is optional; e.g. ("int[]", True)."""
+    """The type without alias marks and list length, and True if it is optional, e.g. ("int[]", True)."""
     bare = re.sub(r"\([^)]*\)", "", type_).strip()
     return re.sub(r"\[\d+\]", "[]", bare.removesuffix("?")), bare.endswith("?")
 
 
 def torch_scope(schema: Schema) -> Scope:
-    """The names a mapping may read.  Arguments of types that the language lacks (generators) are left out."""
+    """The names a mapping may read, without arguments of types that the language lacks (generators)."""
     names = {}
     for argument in schema.arguments:
         bare, optional = plain_type(argument.type)
@@ -133,12 +133,12 @@ def torch_scope(schema: Schema) -> Scope:
 
 
 def result_node(number: int) -> Node:
-    """The target's result ``number``."""
+    """The node for result ``number`` of the target."""
     return Node("index", TENSOR, (Node("name", TENSORS, value="results"), Node("const", INT, value=number)))
 
 
 def results_read(nodes: Sequence[Node]) -> set[int] | None:
-    """The numbers of the results that ``nodes`` read; None for all of them."""
+    """The indices of the results that ``nodes`` read; None if they read all of them."""
     found: set[int] = set()
     indexed: set[int] = set()
     for n in (n for top in nodes for n in walk(top)):
@@ -153,7 +153,7 @@ def results_read(nodes: Sequence[Node]) -> set[int] | None:
 
 
 def guarded(when: Node | None) -> set[str]:
-    """The optional arguments that are given wherever ``when`` holds."""
+    """The optional arguments that are present whenever ``when`` holds."""
     parts = conjuncts(when)
     return {p.args[0].value for p in parts if p.kind == "call" and p.value == "present"}
 
@@ -173,7 +173,7 @@ def may_be_none(node: Node, scope: Scope, given: set[str]) -> tuple[str, ...]:
 
 
 def compile_mapping(op: CompiledOp, target: str, mapping: TorchMapping, schema: Schema) -> CompiledMapping:
-    """The typed form of one entry of an op's ``torch`` section."""
+    """Compiles one entry of an op's ``torch`` section."""
     reader = _Reader(torch_scope(schema), schema)
     at: Place = ("torch", target)
     when = None if mapping.when is None else reader.parse(mapping.when, (*at, "when"), BOOL)
@@ -188,7 +188,7 @@ def compile_mapping(op: CompiledOp, target: str, mapping: TorchMapping, schema: 
 def compile_decomposition(
     definition: Decomposition, target: str, ops: Mapping[str, CompiledOp], schema: Schema
 ) -> CompiledDecomposition:
-    """The typed form of ``definition`` for ``target``, one of its torch targets."""
+    """Compiles ``definition`` for ``target``, one of its torch targets."""
     reader = _Reader(torch_scope(schema), schema)
     when = None if definition.when is None else reader.parse(definition.when, ("when",), BOOL)
     lets: dict[str, Node] = {}
@@ -224,7 +224,7 @@ def compile_decomposition(
 
 
 def _nodes(of: CompiledMapping | CompiledDecomposition) -> list[Node]:
-    """All expressions."""
+    """All expressions of a mapping or decomposition."""
     nodes = [] if of.when is None else [of.when]
     steps: Sequence[CompiledMapping | CompiledStep] = [of] if isinstance(of, CompiledMapping) else of.steps
     for step in steps:
@@ -237,7 +237,7 @@ def _nodes(of: CompiledMapping | CompiledDecomposition) -> list[Node]:
 
 
 def _enums(ops: Sequence[CompiledOp], reader: _Reader) -> None:
-    """One name has one number in all ops of a form, since builders write it as a constant."""
+    """Checks that an enum name has one number in all ops of a form, since builders write it as a constant."""
     seen: dict[str, int] = {}
     for op in ops:
         for name, (_, number) in op.scope.enums.items():
@@ -275,7 +275,7 @@ class _Reader:
     def given(
         self, op: CompiledOp, texts: TorchMapping | Step, at: Place, given: set[str]
     ) -> tuple[dict[str, Node], dict[str, Node], dict[str, Node]]:
-        """Inputs, stand-ins and parameters, in the order of the op."""
+        """Inputs, fallbacks, and parameters, in the order of the op."""
         inputs, absent = self._inputs(op, texts, at, given), {}
         for name, text in texts.absent.items():
             place = (*at, "absent", name)
@@ -339,7 +339,7 @@ class _Reader:
         return {p: out[p] for p in known if p in out}
 
     def _needed(self, op: CompiledOp, name: str, node: Node, given: set[str], at: Place, cure: str) -> None:
-        """A slot or parameter that must be given does not depend on an argument that may be None."""
+        """Adds a fault if a required slot or parameter depends on an argument that may be None."""
         for argument in may_be_none(node, self.scope, given)[:1]:
             why = f"'{argument}' may be None, and {op.name} needs '{name}'"
             self.fault(at, f"{why}; {cure.format(argument)}")
@@ -370,7 +370,7 @@ class _Reader:
             self.fault(place, f"the target has {results}, counted from 0; there is no number {number}")
 
     def intermediates(self, definition: Decomposition) -> list[str]:
-        """The tensors that ops write and that are no results, in the order of writing."""
+        """The tensors that ops write and that are not results, in the order of writing."""
         written = dict.fromkeys(t for step in definition.ops for t in step.outputs.values())
         names = [t for t in written if t.isidentifier() and t not in self.scope.names]
         for name in definition.tensors:
@@ -379,7 +379,7 @@ class _Reader:
         return names
 
     def stated(self, name: str, t: Intermediate) -> tuple[Node | None, Node | None]:
-        """The shape and the type that the definition gives an intermediate."""
+        """The shape and the type that the definition states for an intermediate."""
         text = f"[{', '.join(t.shape)}]" if isinstance(t.shape, list) else t.shape
         shape = None if text is None else self.parse(text, ("tensors", name, "shape"), INTS)
         like = None if t.like is None else self.parse(t.like, ("tensors", name, "like"), (TENSOR, DTYPE))
@@ -391,7 +391,7 @@ class _Reader:
         stated: Mapping[str, tuple[Node | None, Node | None]],
         steps: Sequence[CompiledStep],
     ) -> list[CompiledIntermediate]:
-        """The intermediates with their types; a fault where neither is stated or follows from the op."""
+        """The intermediates with their types; adds a fault if a type or shape is neither stated nor inferred."""
         likes: dict[str, Node] = {}
         found = {}
         for i, step in enumerate(steps):
@@ -416,7 +416,7 @@ class _Reader:
         return [*found.values()]
 
     def _like(self, step: CompiledStep, slot: str, likes: Mapping[str, Node]) -> Node | None:
-        """What has the type of an output: a data type, or a tensor that an input of the op reads."""
+        """A node with the type of an output: a data type, or a tensor that an input of the op reads."""
         source = type_of_output(step.op, slot)
         if isinstance(source, str):
             return Node("const", DTYPE, value=source)
@@ -428,7 +428,7 @@ class _Reader:
         return None
 
     def flow(self, definition: Decomposition, names: Sequence[str]) -> None:
-        """Each intermediate is written once, before it is read."""
+        """Checks that each intermediate is written once, before it is read."""
         written: set[str] = set()
         for i, step in enumerate(definition.ops):
             for group in (step.inputs, step.absent):
@@ -443,7 +443,7 @@ class _Reader:
 
 
 def number_tensor(node: Node, like: Node) -> Node:
-    """``full([1], node, like)``: what a number in the place of a tensor stands for."""
+    """``full([1], node, like)``: the tensor for a number given instead of a tensor."""
     one = Node("list", INTS, (Node("const", INT, value=1, range=(1, 1)),), range=(1, 1))
     if node.type == INT and node.kind == "const":
         node = Node("const", FLOAT, value=float(node.value))
@@ -453,7 +453,7 @@ def number_tensor(node: Node, like: Node) -> Node:
 
 
 def first_tensor(name: str, scope: Scope) -> Node:
-    """The tensor ``name``, or the first one of a list."""
+    """The node for the tensor ``name``, or for the first one of a list."""
     if scope.names[name].type == TENSOR:
         return Node("name", TENSOR, value=name)
     zero = Node("const", INT, value=0, range=(0, 0))
@@ -461,9 +461,9 @@ def first_tensor(name: str, scope: Scope) -> Node:
 
 
 def type_of_output(op: CompiledOp, slot: str) -> str | tuple[str, ...]:
-    """The data type that an output always has, or the inputs whose type it may have, likeliest first.
+    """The data type that an output always has, or the inputs whose type it may have, most likely first.
 
-    The slot fixes it, a rule ``y.dtype == x.dtype`` says it, or the first row of data types shows it.
+    The slot fixes it, a rule ``y.dtype == x.dtype`` states it, or the first type row shows it.
     """
     fixed = next(s for s in op.outputs if s.name == slot).definition.dtype
     if len(fixed) == 1:
@@ -480,7 +480,7 @@ def type_of_output(op: CompiledOp, slot: str) -> str | tuple[str, ...]:
 
 
 def alike(op: CompiledOp, slot: str) -> list[str]:
-    """The inputs that have the data types of a slot in the op's first row of data types; all without rows."""
+    """The inputs with the data types of a slot in the op's first type row; all inputs if there are no rows."""
     row = _first_row(op)
     names = [s.name for s in op.inputs]
     return names if row is None else [name for name in names if row.cells[name] == row.cells[slot]]
@@ -493,9 +493,9 @@ def _first_row(op: CompiledOp) -> TypeRow | None:
 def unaccounted(
     mapping: CompiledMapping | CompiledDecomposition, schema: Schema, shared: bool = False
 ) -> list[Fault]:
-    """What ``mapping`` leaves open: arguments without a word, slots and parameters without a value.
+    """Faults for everything ``mapping`` leaves open: unmentioned arguments, slots and parameters without a value.
 
-    ``shared``: its text serves other targets too, whose arguments it may name under ``ignored``.
+    ``shared``: its text also serves other targets, whose arguments it may list under ``ignored``.
     """
     if isinstance(mapping, CompiledMapping):
         at: Place = ("torch", mapping.target)

@@ -1,9 +1,9 @@
-"""What an op is, as data: frozen models with the shape of the YAML files, expressions still as text.
+"""The definition of an op, as data: frozen models with the structure of the YAML files, expressions still as text.
 
-Principles.  A model holds just what its file says (``extends`` is merged by ``resolve``, with
-the name of the base kept), so that YAML -> model -> YAML and YAML -> SQL -> YAML are the identity.
-Order is meaning: slots are in QNN's order, rules in the order of checking.  Meaning that needs more
-than one field (names, types, derived rules) is worked out by ``opdb.spec.definitions``, never here.
+Principles.  A model has exactly the contents of its file (``resolve`` merges ``extends`` and keeps
+the name of the base), so that YAML -> model -> YAML and YAML -> SQL -> YAML are the identity.
+Order matters: slots are in QNN's order, rules in the order of checking.  ``opdb.spec.definitions``
+derives everything that needs more than one field (names, types, derived rules), never this module.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from opdb.runtime.checks import RuleStrength
 from opdb.spec.fields import IDENTIFIER, Expression, Identifier, Model, Source, WithShort, listed
 from opdb.spec.tiling import Tiling
 
-KERNEL = r"^opdb_[a-z0-9_]+$"  # no other function of C is called
+KERNEL = r"^opdb_[a-z0-9_]+$"  # no other C functions are called
 PARAM = re.compile(
     r"^(?P<base>[a-z][a-z0-9]*|enum (i32 )?\{[^{}]*\})(?P<dims>(\[\d*\]){0,2})(?P<absent>\?)?( = (?P<default>.+))?$"
 )
@@ -38,9 +38,9 @@ class TensorDef(WithShort):
     optional: bool = False
     static: bool = False
     variadic: bool = False
-    min: int = 1  # of a variadic slot
+    min: int = 1  # minimum number of tensors in a variadic slot
     count: Expression | None = None  # number of tensors of a variadic output
-    index: Identifier | None = None  # the name of the position in the shape of a variadic output
+    index: Identifier | None = None  # the name of the tensor's index in the shape of a variadic output
     layout: str | None = None  # e.g. NHWC
     doc: str | None = None
 
@@ -63,7 +63,7 @@ class TensorDef(WithShort):
 class ParamDef(WithShort):
     """One parameter.  ``type`` in one line: ``u32[2] = [1, 1]``, ``f32 = 0.001``, ``f32?``, ``enum {A: 0} = A``.
 
-    An enum is u32, as QNN's are but for a few: ``enum i32 {A: 0}``.
+    An enum is u32, as most of QNN's are; the exceptions are ``enum i32 {A: 0}``.
     """
 
     type: str
@@ -98,7 +98,7 @@ class ParamDef(WithShort):
 
     @property
     def enum(self) -> dict[str, int]:
-        """Name -> value of an enum parameter; empty for any other."""
+        """Maps the names of an enum parameter to values; empty for other parameters."""
         base = self._match["base"]
         if not base.startswith("enum"):
             return {}
@@ -120,7 +120,7 @@ class ParamDef(WithShort):
 
     @property
     def dims(self) -> tuple[int | None, ...]:
-        """() for a scalar; None for a length that is free."""
+        """The dimensions; () for a scalar, None for a free length."""
         return tuple(int(d) if d else None for d in re.findall(r"\[(\d*)\]", self._match["dims"]))
 
     @property
@@ -135,14 +135,14 @@ class ParamDef(WithShort):
         return kept["type"] if list(kept) == ["type"] else kept
 
 
-#: Of rules; the keys that a spec gives their expressions.
+#: The strengths of rules, which are the keys of their expressions in a spec.
 STRENGTHS: tuple[RuleStrength, ...] = get_args(RuleStrength)
 
 
 class Rule(WithShort):
     """One constraint.  ``require`` must hold; ``expect`` is a warning where a backend leaves it open.
 
-    What a library does wrong with an op that it takes is no rule: it is a record of specs/errata.
+    Faults of a library on ops that it accepts are not rules but records of specs/errata.
     """
 
     when: Expression | None = None
@@ -180,7 +180,7 @@ Cell = Annotated[list[str], BeforeValidator(listed)]
 
 
 class Configuration(Model):
-    """Where the rows of a configuration come from, and the SDKs that have them, where its backend's do not say so."""
+    """The source of a configuration's rows and the SDKs that have them, if they differ from the backend's."""
 
     source: Source | None = None  # e.g. probe HTP 2.47.0
     since: str | None = None  # first SDK, e.g. 2.47
@@ -188,7 +188,7 @@ class Configuration(Model):
 
 
 class Unchecked(WithShort):
-    """A rule of the op that the libraries of a backend do not check: breaking it is a warning there."""
+    """A rule of the op that a backend's libraries do not check, so that breaking it is only a warning there."""
 
     source: Source
     since: str | None = None  # first SDK, e.g. 2.47
@@ -205,18 +205,18 @@ class Unchecked(WithShort):
 
 
 def unchecked_where(backend: str, since: str | None, until: str | None) -> str:
-    """A backend with the SDKs of a range; e.g. HTP since 2.47."""
+    """A backend with a range of SDKs as text, e.g. HTP since 2.47."""
     return " ".join([backend, *([f"since {since}"] if since else []), *([f"until {until}"] if until else [])])
 
 
 class BackendDef(Model):
-    """What one backend documents about the op: rules of its own, and the rows of allowed dtypes."""
+    """One backend's documentation of the op: its own rules, and the rows of allowed dtypes."""
 
     source: Source | None = None
     since: str | None = None  # first SDK, e.g. 2.13
     until: str | None = None  # last SDK
     constraints: dict[Identifier, Rule] = {}
-    unchecked: dict[Identifier, Unchecked] = {}  # by the id of a rule of the op
+    unchecked: dict[Identifier, Unchecked] = {}  # by the id of the op's rule
     dtypes: dict[Identifier, list[dict[Identifier, Cell]]] = {}
     configurations: dict[Identifier, Configuration] = {}  # of `dtypes`
 
@@ -239,7 +239,7 @@ class TorchMapping(Model):
         None  # the schema of a target that is not ATen's; e.g. my_relu(Tensor x) -> Tensor
     )
     when: Expression | None = None
-    why: str | None = None  # what the guard means, in words
+    why: str | None = None  # the meaning of the guard, in words
     inputs: dict[Identifier, Expression] = {}
     absent: dict[Identifier, Expression] = {}
     params: dict[Identifier, Expression] = {}
@@ -249,19 +249,19 @@ class TorchMapping(Model):
     source: Source | None = None
 
 
-#: What an element of the result is: one expression, or one for each kind of numbers (opdb.spec.lang.element).
+#: The formula of a result element: one expression, or one for each kind of numbers (opdb.spec.lang.element).
 EachDef = Expression | dict[Literal["truth", "whole", "real"], Expression]
 
 
 class KernelDef(Model):
     """The C function that computes the op, and the dtypes it takes (short names of the first input).
 
-    ``each``: the function is generated, from what an element of the result is of those of the inputs; with
-    ``by`` from one such text for each value of that enum parameter.  Without, it is written by hand.
-    ``arguments``: what the function is given, in this order: inputs, parameters, names of ``let``, outputs;
-    without, all inputs, parameters and outputs.  ``computes``: the type that it is written for; tensors of
-    other real types are converted to it and back.  ``scratch``: the bytes that it needs besides, given last.
-    ``tiling``: how a run can be divided; without, it computes its whole output at once.
+    ``each``: the function is generated from the formula of a result element over the input elements; with
+    ``by``, from one formula for each value of that enum parameter.  Without ``each`` it is written by hand.
+    ``arguments``: the function's arguments in order: inputs, parameters, names of ``let``, outputs;
+    by default all inputs, parameters, and outputs.  ``computes``: the type it is written for; tensors of
+    other real types are converted to it and back.  ``scratch``: the extra bytes it needs, passed last.
+    ``tiling``: ways to split a run; by default it computes its whole output at once.
     """
 
     function: Annotated[str, Field(pattern=KERNEL)]
@@ -294,14 +294,14 @@ class KernelDef(Model):
 
 
 class Tolerance(Model):
-    """How far a result may be from the oracle: units in the last place, and an absolute floor."""
+    """The allowed difference of a result from the oracle: units in the last place, and an absolute floor."""
 
     ulp: Expression = "0"
     abs: float = 0.0
 
 
 class Body(Model):
-    """What an op and a base have in common."""
+    """The fields that ops and bases have in common."""
 
     summary: str | None = None
     source: Source | None = None
@@ -319,7 +319,7 @@ class Body(Model):
 
 
 class BaseDef(Body):
-    """What a family of ops shares (specs/bases/)."""
+    """The shared definition of a family of ops (specs/bases/)."""
 
     base: Identifier
 
@@ -329,7 +329,7 @@ QNN_PACKAGE = "qti.aisw"
 
 
 class OpDef(Body):
-    """One op (specs/ops/<Op>.yaml).  ``torch`` is for ops of other packages: QNN's are mapped in families."""
+    """One op (specs/ops/<Op>.yaml).  ``torch`` is for ops of other packages: families map QNN's ops."""
 
     op: Identifier
     package: str = QNN_PACKAGE
@@ -355,9 +355,9 @@ def resolve(own: OpDef, bases: Mapping[str, BaseDef]) -> OpDef:
 
 
 class Intermediate(Model):
-    """A tensor between two ops of a decomposition, where it is not what the op that makes it infers.
+    """A tensor between two ops of a decomposition that differs from what its op infers.
 
-    ``like``: an expression, whose dtype and encoding it has, or a dtype.
+    ``like``: an expression whose dtype and encoding it takes, or a dtype.
     """
 
     shape: list[Expression] | str | None = None
@@ -381,7 +381,7 @@ class Step(Model):
 
 
 class Decomposition(Model):
-    """A chain of QNN ops for one torch node: a candidate of a family (opdb.spec.family) without variants."""
+    """A chain of QNN ops for one torch node: a candidate of a family (opdb.spec.family) with variants expanded."""
 
     decomposition: Identifier
     summary: str

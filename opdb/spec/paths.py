@@ -1,24 +1,23 @@
-"""Where the files under specs/ are; nothing of what they say, so that asking costs nothing."""
+"""The paths of the files under specs/, without reading them."""
 
 from __future__ import annotations
 
 from importlib.resources import files
 from pathlib import Path
 
-#: What under specs/ defines the catalogue: folders of one model per file, and files of their own form.
+#: The parts of specs/ that define the catalog: folders with one model per file, and files with their own format.
 KINDS = ("backends", "bases", "errata", "ops", "torch")
-INSIDE = {"errata": "*/*.yaml"}  # where the files of a kind are in its folder, if not all side by side
+INSIDE = {"errata": "*/*.yaml"}  # file patterns inside a kind's folder, if not *.yaml
 SIDE_FILES = ("retired", "socs")
-#: What a folder of ops of one's own takes from opdb's specs where it has none itself, and the folder of C that makes it one.
+#: The parts of opdb's specs that a folder of custom ops uses if it lacks them, and the C folder that identifies it.
 LENT = ("backends", "bases", "socs.yaml")
 KERNELS = "kernels"
 
 
 def spec_files(folder: Path) -> dict[str, Path]:
-    """The files that define the catalogue, in order of name: by path below the folder.
+    """Maps the paths below the folder to the files that define the catalog, ordered by name.
 
-    A folder with kernels/ is one of ops of one's own: its backends/, bases/ and socs.yaml may be missing and are
-    opdb's then.
+    A folder with kernels/ has custom ops: if it lacks backends/, bases/, or socs.yaml, opdb's are used.
     """
     found = _own(folder)
     if is_own(folder):
@@ -29,12 +28,12 @@ def spec_files(folder: Path) -> dict[str, Path]:
 
 
 def is_own(folder: Path) -> bool:
-    """Whether a folder has ops of one's own: it has kernels/, and no database has it."""
+    """True if a folder has custom ops: it has kernels/, and is in no database."""
     return (folder / KERNELS).is_dir()
 
 
 def kernel_files(folder: Path) -> list[Path]:
-    """The C files of a folder of ops of one's own; none for opdb's specs, whose kernels are of the runtime."""
+    """The C files of a folder of custom ops; none for opdb's specs, whose kernels belong to the runtime."""
     return sorted((folder / KERNELS).glob("*.c"))
 
 
@@ -45,6 +44,6 @@ def _own(folder: Path) -> dict[str, Path]:
 
 
 def spec_name(kind: str, name: str) -> str:
-    """The path of a definition below specs/; e.g. ops/Relu.yaml, errata/htp/HTP-0042.yaml."""
+    """The path of a definition below specs/, e.g. ops/Relu.yaml, errata/htp/HTP-0042.yaml."""
     folder = f"{name.rpartition('-')[0].lower()}/" if kind == "errata" else ""
     return f"{kind}/{folder}{name}.yaml"

@@ -1,4 +1,4 @@
-"""Plain data or a model -> canonical YAML text.  Apart from the reader: ``opdb show`` writes one op and reads no file."""
+"""Writes plain data or a model as canonical YAML.  Separate from the reader, because ``opdb show`` reads no files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ At = tuple[str | int, ...]
 def dump(model: BaseModel) -> str:
     """The canonical YAML of a model: short spellings, fields in the order of the file format."""
     data = model.model_dump(mode="json")
-    if "erratum" not in data:  # the op is not what an erratum is named by
+    if "erratum" not in data:  # in an erratum, op is not the name
         first = ("op", "base", "family", "backend", "package", "extends")
         data = {k: data[k] for k in first if k in data} | {k: v for k, v in data.items() if k not in first}
     return dump_data(data)
@@ -54,12 +54,12 @@ def _styled(value: Any, at: At) -> Any:
     return value
 
 
-#: What needs no quotes inside of {...}; an expression with brackets or commas stands on a line of its own.
+#: Text that needs no quotes inside {...}; an expression with brackets or commas goes on a separate line.
 PLAIN = re.compile(r"[\w.$+*/%()<>=\" -]*[\w)\"]")
 
 
 def _short(value: Any) -> bool:
-    """Whether a mapping of names and short expressions fits on a line."""
+    """True if a mapping of names and short expressions fits on a line."""
     if not isinstance(value, dict):
         items = value if isinstance(value, list) else [value]
         return all(not isinstance(v, str) or (PLAIN.fullmatch(v) and v[0] not in '%-"') for v in items)

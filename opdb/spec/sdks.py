@@ -1,4 +1,4 @@
-"""Which SDKs of QNN the specs speak of: documents of them, libraries of them, limits of what they have."""
+"""The QNN SDKs that the specs mention, in sources, libraries, and version limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RUN = re.compile(
 
 
 def sdks_of(catalog: Catalog) -> tuple[str, ...]:
-    """The versions, each as it is written, in order; evidence from devices cites other documents.  Worked out once."""
+    """The sorted versions, as spelled in the specs, cached; skips device evidence, which cites other documents."""
     return catalog.once("sdks", lambda: _sdks_of(catalog))
 
 

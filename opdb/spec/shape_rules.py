@@ -1,7 +1,7 @@
-"""The rules and the inference that follow from the shapes, counts and fixed types of a spec's slots.
+"""Derives rules and shape inference from the shapes, counts, and fixed types of a spec's slots.
 
-A symbol binds where it is first seen and is compared where it is seen again, so that one line of the spec is
-inference and check at once.
+A symbol binds at its first occurrence and is compared at later ones, so that one line of the spec is both
+inference and check.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from opdb.spec.lang.parse import ExpressionError, parse
 from opdb.spec.model import OpDef, TensorDef
 
 DIMS = (0, 2**31 - 1)
-#: What names of a spec cannot be: functions and data types of the rule language.
+#: Words that names of a spec cannot be: functions and data types of the rule language.
 KNOWN = frozenset((*FUNCTIONS, *BY_SHORT, "all", "any", "sum"))
 SYMBOL = re.compile(r"[A-Z][A-Za-z0-9_]*")
 At = tuple[str | int, ...]
@@ -50,7 +50,7 @@ def _present(name: str, type_: str) -> Node:
 
 
 class ShapeRules:
-    """Reads the shapes of one op; what is wrong is collected in ``faults``."""
+    """Reads the shapes of one op and collects errors in ``faults``."""
 
     def __init__(
         self,
@@ -217,7 +217,7 @@ class ShapeRules:
     def _dim_rules(
         self, name: str, dims: list[str], own: set[str], at: tuple[str | int, ...], start: int
     ) -> list[Node]:
-        """One comparison for each dim that does not bind here (a symbol seen before, or an expression)."""
+        """One comparison for each dim that does not bind here (a repeated symbol, or an expression)."""
         parts, seen = [], set()
         for i, dim in enumerate(dims):
             if dim == "_" or (dim in own and dim not in seen):

@@ -1,4 +1,4 @@
-"""A system on chip, as specs/socs.yaml has it."""
+"""A system on chip as in specs/socs.yaml."""
 
 from __future__ import annotations
 

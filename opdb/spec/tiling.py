@@ -1,4 +1,4 @@
-"""How the output of a kernel can be computed in pieces: the section ``tiling`` of a kernel.
+"""The section ``tiling`` of a kernel: ways to compute its output in pieces.
 
     tiling:
       axes: [any..., {multiple: 8}, whole]
@@ -7,13 +7,13 @@
         bias: [whole]
 
 ``axes`` has an entry for each axis of the output, in order: ``whole`` (a tile has all of it), ``any`` (a tile has any part
-of it) or ``{multiple: n}`` (a part of n, 2n, ... elements, or what is left at the end).  The first entry may end in
-``...``: it stands for all axes before the others.
+of it) or ``{multiple: n}`` (a part of n, 2n, ... elements, or the rest at the end).  The first entry may end in
+``...`` to cover all axes before the others.
 
-``inputs`` says what of an input a tile reads, axis by axis: ``whole``, ``same`` (the part that the tile has of the output's
-axis at the same place, counted from the last) or a record: from ``scale * first - before`` to ``scale * last + after``, for
-a tile from ``first`` to ``last`` along axis ``of`` of the output (-1: its last one; by default the one at the same place).
-An input that is not named is read whole.
+``inputs`` gives the part of an input that a tile reads, axis by axis: ``whole``, ``same`` (the tile's part of the output
+axis at the same index, counted from the last) or a record: from ``scale * first - before`` to ``scale * last + after``, for
+a tile from ``first`` to ``last`` along axis ``of`` of the output (-1: the last one; by default the one at the same index).
+Inputs that are not listed are read whole.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Cut(WithShort):
     """One axis of the output.  ``multiple`` 0: whole; 1: any part."""
 
     multiple: Annotated[int, Field(ge=0)] = 0
-    rest: bool = False  # it stands for all axes in front as well
+    rest: bool = False  # it also covers all axes in front
 
     @model_validator(mode="before")
     @classmethod
@@ -49,7 +49,7 @@ class Cut(WithShort):
 
 
 class Part(WithShort):
-    """One axis of an input: what a tile reads of it."""
+    """The part of one input axis that a tile reads."""
 
     kind: Literal["whole", "part"] = "part"
     rest: bool = False
@@ -74,7 +74,7 @@ class Part(WithShort):
         return ("whole" if self.kind == "whole" else "same") + "..." * self.rest
 
     def range(self, first: int, last: int) -> tuple[int, int]:
-        """The first and the last place that a tile from ``first`` to ``last`` reads."""
+        """The first and the last index that a tile from ``first`` to ``last`` reads."""
         return self.scale * first - self.before, self.scale * last + self.after
 
 
@@ -100,11 +100,11 @@ class Tiling(Model):
         return self
 
     def cuts(self, rank: int) -> list[Cut]:
-        """One for each axis of an output of ``rank`` axes; without a ``...`` the axes in front are whole."""
+        """One cut for each axis of an output of ``rank`` axes; without a ``...`` the axes in front are whole."""
         return _spread(self.axes, rank, Cut())
 
     def parts(self, slot: str, rank: int) -> list[Part]:
-        """One for each axis of an input of ``rank`` axes."""
+        """One part for each axis of an input of ``rank`` axes."""
         whole = Part(kind="whole")
         return _spread(self.inputs.get(slot, []), rank, whole)
 

@@ -1,4 +1,4 @@
-"""A QNN backend of a real library: what it supports, validates, prepares and runs."""
+"""A QNN backend of a real library: lists, validates, prepares, and runs ops."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Backend(Resource):
     """An open backend; a context manager.  Every method raises OpdbError after ``close``.
 
     ``build_id`` is the library's own, e.g. v2.47.0.260601114230; ``api_version`` the core API, e.g. (2, 36, 0).
-    Threads may share a backend: calls into one library are made one at a time.
+    Threads may share a backend: calls into one library are serialized.
     """
 
     def __init__(self, name: str, libraries: Libraries, session: Session) -> None:
@@ -38,7 +38,7 @@ class Backend(Resource):
         self.libraries = libraries
         self.session = session
         self.device: Device | None = None
-        self.op_packages: dict[str, OpPackage] = {}  # by name; QNN's own is not among them
+        self.op_packages: dict[str, OpPackage] = {}  # by name, without QNN's own
         self.api_version = session.core_api
         self.backend_api_version = session.backend_api
         out = ffi.new("Qnn_BackendHandle_t *")
@@ -61,10 +61,10 @@ class Backend(Resource):
         libraries: Libraries | None = None,
         log_level: str = "debug",
     ) -> Backend:
-        """Opens "CPU", "HTP" or "IR".  HTP needs a chip: ``soc`` by name, or ``soc_model`` by QNN's number.
+        """Opens "CPU", "HTP", or "IR".  HTP needs a chip: ``soc`` by name, or ``soc_model`` by QNN's number.
 
-        ``libraries`` is by default the installed wheel; ``log_level`` the most talkative level kept, one of
-        error, warning, info, verbose, debug.  Raises OpdbError (MissingExtra, QnnError) when it cannot.
+        ``libraries`` is by default the installed wheel; ``log_level`` is the most verbose level kept, one of
+        error, warning, info, verbose, debug.  Raises OpdbError (MissingExtra, QnnError) on failure.
         """
         if name not in qnn_libraries.BACKENDS:
             known = ", ".join(qnn_libraries.BACKENDS)
@@ -86,25 +86,25 @@ class Backend(Resource):
 
     @property
     def pointer(self) -> native.CData:
-        """QNN's handle.  Raises OpdbError when it is released."""
+        """QNN's handle.  Raises OpdbError if it was released."""
         if not self._backend.alive:
             raise OpdbError(f"{self.what} is closed; open it again")
         return self._backend.pointer
 
     @property
     def soc(self) -> str | None:
-        """The name of the chip, e.g. SM8650; None where the backend has none."""
+        """The name of the chip, e.g. SM8650; None if the backend has none."""
         return self.device.soc if self.device else None
 
     @property
     def soc_model(self) -> int | None:
-        """QNN's number of the chip; None where the backend has none."""
+        """QNN's number for the chip; None if the backend has none."""
         return self.device.soc_model if self.device else None
 
     def supported_operations(self) -> tuple[str, ...]:
-        """The names of the ops that the library says it has, sorted, each once."""
+        """The sorted, unique names of the ops that the library reports."""
         n, out = ffi.new("uint32_t *"), ffi.new("const QnnBackend_OperationName_t **")
-        with self.session.lock:  # the names are the backend's memory
+        with self.session.lock:  # the backend owns the names' memory
             self.session.call("list its ops", "backendGetSupportedOperations", self, n, out)
             return tuple(sorted({native.text(out[0][i].name) for i in range(n[0])}))
 
@@ -113,15 +113,15 @@ class Backend(Resource):
     ) -> OpPackage:
         """Registers a library of custom ops until the backend is closed; its ops are validated and run like others.
 
-        ``provider`` is the name of its interface provider, by default that of libQnn<Name>.so by QNN's
-        convention; ``target`` as QNN has it.  Raises OpPackageError with the cure.
+        ``provider`` is the name of its interface provider, by default QNN's convention for libQnn<Name>.so;
+        ``target`` is passed to QNN.  Raises OpPackageError with the cure.
         """
         package = register(self, library, provider, target)
         self.op_packages[package.name] = package
         return package
 
     def has_capability(self, key: str) -> bool:
-        """Whether the library has a property; ``key`` e.g. QNN_PROPERTY_GRAPH_SUPPORT_SUBGRAPH."""
+        """True if the library has a property, e.g. ``key`` QNN_PROPERTY_GRAPH_SUPPORT_SUBGRAPH."""
         number = getattr(lib, key, None) if key.startswith("QNN_PROPERTY_") else None
         if number is None:
             raise OpdbError(f"{key!r} is not a QNN property key")
@@ -129,10 +129,10 @@ class Backend(Resource):
         return code == 0
 
     def validate(self, config: OpConfig) -> VendorVerdict:
-        """Asks ``QnnBackend_validateOpConfig``.  Raises ConfigError for what C structs cannot hold.
+        """Calls ``QnnBackend_validateOpConfig``.  Raises ConfigError if C structs cannot hold the config.
 
-        The log of "accept" is kept from level warning up, that of "reject" in full.  Some configs crash or
-        hang a library: opdb.execute.libraries asks in a child process.
+        For "accept" only warnings and errors of the log are kept, for "reject" all of it.  Some configs crash or
+        hang a library; opdb.execute.libraries calls it in a child process.
         """
         arena = Arena()
         op = op_config(arena, config)
@@ -143,54 +143,54 @@ class Backend(Resource):
         return VendorVerdict("reject", code, error_name(code), log)
 
     def create_context(self, options: ContextOptions | None = None) -> Context:
-        """A new context, which holds graphs.  Raises QnnError."""
+        """Creates a context, which holds graphs.  Raises QnnError."""
         return Context.create(self, options or ContextOptions())
 
     def load_context(
         self, path: Path | str, *, allow_other_build: bool = False, profile: Profile | None = None
     ) -> Context:
-        """The context that ``Context.save`` wrote.
+        """Loads a context that ``Context.save`` wrote.
 
-        Raises OpdbError with the file and the reason, before the library sees a byte, for a file that is damaged,
-        not opdb's, or made for another backend or SoC, or by another build of the library (unless
-        ``allow_other_build``: the library then decides); QnnError when the library refuses it.
+        Raises OpdbError with the file and the reason, before the library sees a byte, if the file is damaged, not
+        opdb's, made for another backend or SoC, or made by another build of the library (unless
+        ``allow_other_build``: then the library decides); QnnError if the library refuses it.
         """
         return Context.load_file(self, path, allow_other_build=allow_other_build, profile=profile)
 
     def load_raw_context(self, path: Path | str) -> Context:
-        """The context in a library's own binary, as other tools write it: nothing vouches for its bytes.
+        """Loads a library's raw context binary, as other tools write it; it has no checksum.
 
-        HTP accepts most damaged binaries, and QnnSystem may crash on one; ``opdb context show`` looks at it in
+        HTP accepts most damaged binaries, and QnnSystem may crash on one; ``opdb context show`` inspects it in
         another process.  Raises OpdbError, QnnError.
         """
         return Context.load_raw(self, path)
 
     def create_profile(self, level: str = "detailed", *, optrace: bool = False) -> Profile:
-        """A profile to pass to calls; ``level`` is off, basic, detailed or, of HTP alone, linting.
+        """Creates a profile to pass to calls; ``level`` is off, basic, detailed, or linting (HTP only).
 
-        ``optrace``, of HTP at level detailed: a finalization also gives Qualcomm's simulation of the graph as a Chrome trace
+        ``optrace`` (HTP at level detailed): finalization also returns Qualcomm's simulation of the graph as a Chrome trace
         (``data`` of the event 600), for chips that it simulates.  The library then writes <graph>_schematic.bin into the
-        current folder of the process.  Raises OpdbError for another level, QnnError.
+        current folder of the process.  Raises OpdbError for an invalid level, QnnError.
         """
         return Profile(self, level, optrace=optrace)
 
     def create_signal(self, timeout_us: int | None = None) -> Signal:
-        """A signal that aborts a call when it is triggered or, with ``timeout_us``, after that time.
+        """Creates a signal that aborts a call when triggered or, with ``timeout_us``, after that time.
 
-        Raises QnnError; with code 1000 on every library seen on x86, which have none.
+        Raises QnnError; all libraries seen on x86 lack signals and answer with code 1000.
         """
         return Signal.create(self, timeout_us)
 
     def create_power(self, profile: str | None = None) -> Power:
-        """Power settings of the HTP device, set to one of power.PROFILES; see Power.
+        """Creates power settings of the HTP device, set to one of power.PROFILES; see Power.
 
-        Raises OpdbError for a backend without, QnnError.
+        Raises OpdbError for a backend without them, QnnError.
         """
         return Power.create(self, profile)
 
     @property
     def log_level(self) -> str:
-        """The most talkative level that the library logs; may be set at any time."""
+        """The most verbose level that the library logs; can be set at any time."""
         return LEVELS[self.session.level]
 
     @log_level.setter
@@ -200,7 +200,7 @@ class Backend(Resource):
     def prepare(
         self, graph: QnnGraph, precision: str | None = None, *, profile: Profile | None = None
     ) -> Graph:
-        """Builds and finalizes a graph in a context of its own, which is released with it.
+        """Builds and finalizes a graph in a separate context, which is released with it.
 
         ``precision="fp16"`` lets HTP compute float32 tensors in float16; other backends refuse it.
         Raises QnnError with the stage that failed; ConfigError for a graph that cannot be passed on.

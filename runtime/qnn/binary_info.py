@@ -1,4 +1,4 @@
-"""What QnnSystem says about a context binary: ``QnnSystemContext_BinaryInfo_t`` as Python data."""
+"""QnnSystem's description of a context binary: ``QnnSystemContext_BinaryInfo_t`` as Python data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opdb.runtime.qnn.native import NULL, CData, ffi, lib, text, version
 from opdb.runtime.qnn.tensor_read import read_dynamic, read_tensor
 
 GRAPH_INFO = "QnnSystemContext_GraphInfo_t"
-#: More graphs or tensors than any context has: a sign that the binary is damaged.
+#: A larger count of graphs or tensors shows that the binary is damaged.
 MAX_COUNT = 1 << 20
 
 _BACKENDS = {
@@ -26,7 +26,7 @@ _BACKENDS = {
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """A tensor of a context binary.  ``dynamic``: which dimensions may change; () for none."""
+    """A tensor of a context binary.  ``dynamic``: True for each dimension that may change; () if none can."""
 
     tensor: GraphTensor
     id: int
@@ -41,7 +41,7 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class GraphInfo:
-    """A graph of a context binary, its ends in the library's order.  ``blob_bytes``: None before version 3."""
+    """A graph of a context binary, with inputs and outputs in the library's order.  ``blob_bytes``: None before version 3."""
 
     name: str
     inputs: tuple[TensorInfo, ...]
@@ -57,9 +57,9 @@ class GraphInfo:
 
 @dataclass(frozen=True)
 class BinaryInfo:
-    """What a context binary holds.
+    """The contents of a context binary.
 
-    ``build_id`` is "" where the library writes none (QNN CPU 2.47); ``soc_model`` is QNN's number of the chip,
+    ``build_id`` is "" if the library writes none (QNN CPU 2.47); ``soc_model`` is QNN's number for the chip,
     None before version 3 and for backends without chips; ``context_bytes`` counts the library's own part.
     """
 
@@ -83,10 +83,10 @@ class BinaryInfo:
 
 
 def decode(info: CData, api: tuple[int, ...]) -> BinaryInfo:
-    """A QnnSystemContext_BinaryInfo_t of version 1, 2 or 3; ``api`` is QnnSystem's own version.
+    """Decodes a QnnSystemContext_BinaryInfo_t of version 1, 2, or 3; ``api`` is QnnSystem's version.
 
-    Nothing of the result points into the struct.  Raises OpdbError for what opdb does not know: another version
-    or layout, a tensor's data type or encoding.
+    The result does not point into the struct.  Raises OpdbError for an unknown version, layout, tensor data type, or
+    encoding.
     """
     number = int(info.version)
     if number not in (1, 2, 3):
@@ -110,16 +110,16 @@ def decode(info: CData, api: tuple[int, ...]) -> BinaryInfo:
 def graph_elements(array: CData, n: int, api: tuple[int, ...]) -> list[CData]:
     """The ``n`` elements of an array of graph infos.
 
-    Their size depends on QnnSystem's API, see LAYOUTS.  For an API between those that were seen the version
-    fields must prove it: version 3 exists in the larger layout only; else every element of the smaller size
-    must begin with a version and a name, or every one of the larger.  Raises OpdbError when neither is so.
+    Their size depends on QnnSystem's API, see LAYOUTS.  For an API version between known ones it is derived from the
+    version fields: version 3 exists only in the larger layout; otherwise every element of one of the layouts must
+    begin with a version and a name.  Raises OpdbError if no layout fits.
     """
     if _count(n, array, "graphs") == 0:
         return []
     rows = LAYOUTS[GRAPH_INFO]
     known = [r for r in rows if (not r.since or api[:2] >= r.since) and (not r.until or api[:2] <= r.until)]
     layouts = [r.struct for r in known or rows]
-    if n == 1 or ffi.cast("int32_t *", array)[0] == 3:  # of a single one only what its version has is read
+    if n == 1 or ffi.cast("int32_t *", array)[0] == 3:  # one alone is read only as far as its version goes
         layouts = [GRAPH_INFO]
     start = int(ffi.cast("uintptr_t", array))
     for layout in layouts:

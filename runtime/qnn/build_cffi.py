@@ -1,6 +1,6 @@
-"""Builds opdb.runtime.qnn._qnn: QNN's declarations and the few C functions of qnn_binding.c, for Python.
+"""Builds opdb.runtime.qnn._qnn: QNN's declarations and the C functions of qnn_binding.c, for Python.
 
-Run by setuptools (cffi_modules in setup.py) from the repository's root; paths in an sdist must be relative.
+setuptools runs it (cffi_modules in setup.py) from the repository's root; paths in an sdist must be relative.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ BINDING = "runtime/qnn/qnn_binding.h"
 
 
 def declarations() -> str:
-    """The C declarations that Python sees: those of the headers, without what cffi cannot hold (va_list)."""
+    """The C declarations for Python: the headers without parts that cffi does not support (va_list)."""
     abi = "".join(_between(path, "/* Declarations begin. */", "/* Declarations end. */") for path in ABI)
     abi = re.sub(r"[^;{}]*\bQnnLog_Callback_t\b[^;]*;", "", abi)
     abi = abi.replace("} QnnInterface_Functions_t;", "...; } QnnInterface_Functions_t;")

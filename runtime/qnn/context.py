@@ -1,4 +1,4 @@
-"""A QNN context: what holds graphs, and can be written to a binary and read back."""
+"""A QNN context: holds graphs, and can be written to a binary and read back."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ PRIORITIES = {
 }
 
 
-#: The backend whose contexts can hold equal weights once.
+#: The backend whose contexts can share equal weights.
 SHARES_WEIGHTS = "HTP"
 
 
 @dataclass(frozen=True)
 class ContextOptions:
-    """How a context is made.  ``priority`` is one of PRIORITIES, None the library's default.
+    """Options for creating a context.  ``priority`` is one of PRIORITIES, or None for the library's default.
 
     ``weight_sharing`` lets the graphs of one HTP context share equal weights.
     """
@@ -50,7 +50,7 @@ class ContextOptions:
     weight_sharing: bool = False
 
     def configs(self, arena: Arena, backend: str) -> CData:
-        """The NULL-terminated QnnContext_Config_t *; raises OpdbError for what the backend does not have."""
+        """The NULL-terminated QnnContext_Config_t *; raises OpdbError for options the backend lacks."""
         configs = []
         if self.priority is not None:
             if self.priority not in PRIORITIES:
@@ -74,20 +74,20 @@ class ContextOptions:
         return arena.configs("QnnContext_Config_t", *configs)
 
 
-#: QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED: HTP's answer about a context that was loaded.
+#: QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED: HTP's answer to writing a context that was loaded.
 NOT_PERMITTED = 1005
 
 
 class Context(Resource):
-    """Graphs of one backend; made by ``Backend.create_context`` or ``Backend.load_context``.
+    """Graphs of one backend, from ``Backend.create_context`` or ``Backend.load_context``.
 
-    Threads may share it.  Closing it closes its graphs.  ``metadata`` is the user's, kept by ``save``.
+    Threads may share it.  Closing it closes its graphs.  ``metadata`` belongs to the user; ``save`` stores it.
     """
 
     def __init__(self, backend: Backend, pointer: CData, states: Mapping[str, GraphState]) -> None:
         self.backend = backend
         self.metadata: dict[str, Any] = {}
-        self._loaded = ""  # what it was loaded from; "": it was not
+        self._loaded = ""  # its origin, if loaded; else ""
         self.session = session = backend.session
         self._states = dict(states)
         free = session.api.contextFree
@@ -114,9 +114,9 @@ class Context(Resource):
         what: str = "a context",
         profile: Profile | None = None,
     ) -> Context:
-        """The context in what ``binary`` wrote, for the same kind of backend; ``graphs`` as the binary has them.
+        """Loads what ``Context.binary`` wrote, for the same kind of backend; ``graphs`` are those in the binary.
 
-        HTP accepts most corrupted binaries: opdb.runtime.qnn.context_file checks before it calls this.
+        HTP accepts most corrupted binaries, so check them first (opdb.runtime.qnn.context_file).
         Raises QnnError.
         """
         session, out = backend.session, ffi.new("Qnn_ContextHandle_t *")
@@ -175,7 +175,7 @@ class Context(Resource):
         return cls.load(backend, data, graphs, f"the context {path}")
 
     def close(self, *, profile: Profile | None = None) -> None:
-        """Releases the context and its graphs; ``profile`` collects what the library reports; safe to repeat."""
+        """Releases the context and its graphs; ``profile`` collects the library's events.  Safe to repeat."""
         with self.session.lock:
             if profile is None or self.closed:
                 super().close()
@@ -189,7 +189,7 @@ class Context(Resource):
         return tuple(self._states)
 
     def create_graph(self, name: str, options: GraphOptions | None = None) -> Graph:
-        """An empty graph, to which tensors and nodes are added.  Raises OpdbError for a name in use."""
+        """Creates an empty graph to add tensors and nodes to.  Raises OpdbError if the name is in use."""
         options = options or GraphOptions()
         options.check(self.backend.name)
         state = GraphState(name)
@@ -206,9 +206,9 @@ class Context(Resource):
     def add_graph(
         self, graph: QnnGraph, options: GraphOptions | None = None, *, profile: Profile | None = None
     ) -> Graph:
-        """Builds and finalizes a whole graph.  Raises QnnError with the stage; ConfigError.
+        """Builds and finalizes a whole graph.  Raises QnnError with the stage, ConfigError.
 
-        A graph that failed half-way stays in the context, unusable: close the context.
+        A graph that fails halfway stays in the context but is unusable: close the context.
         """
         made = self.create_graph(graph.name, options)
         made.add(graph)
@@ -216,7 +216,7 @@ class Context(Resource):
         return made
 
     def graph(self, name: str) -> Graph:
-        """A graph of this context by its name.  Raises OpdbError when there is none."""
+        """The graph of this context with this name.  Raises OpdbError if there is none."""
         if name not in self._states:
             known = ", ".join(self._states) or "none"
             raise OpdbError(f"{self.what} has no graph {name!r}; it has: {known}")
@@ -227,7 +227,7 @@ class Context(Resource):
             return Graph(self, self._states[name], out[0])
 
     def binary(self) -> bytes:
-        """The context as the library writes it; every graph must be finalized.  Raises QnnError."""
+        """The context as the library's binary; every graph must be finalized.  Raises QnnError."""
         size, written = ffi.new("Qnn_ContextBinarySize_t *"), ffi.new("Qnn_ContextBinarySize_t *")
         session = self.session
         with session.lock:
@@ -244,8 +244,8 @@ class Context(Resource):
     def save(self, path: Path | str, metadata: Mapping[str, Any] | None = None) -> None:
         """Writes this context to a file that ``Backend.load_context`` reads, in this process or another.
 
-        ``metadata`` (default: what the context has) is kept with it, a JSON object.  Raises OpdbError for a graph
-        that is not finalized, metadata that JSON cannot hold, and a file that cannot be written; QnnError.
+        ``metadata`` (default: the context's) is stored with it, a JSON object.  Raises OpdbError for an
+        unfinalized graph, metadata that JSON cannot represent, and an unwritable file; QnnError.
         """
         unfinished = next((name for name, state in self._states.items() if not state.finalized), None)
         if unfinished is not None and not self.closed:
@@ -270,7 +270,7 @@ class Context(Resource):
         context_file.write(Path(path), header, binary)
 
     def _interfaces(self, info: BinaryInfo) -> dict[str, Interface]:
-        """The ends of the graphs in the order in which the library wrote them; they must be those of opdb's."""
+        """The graphs' inputs and outputs in the binary's order.  Raises OpdbError if they differ from opdb's."""
         written = {graph.name: context_file.interface(graph) for graph in info.graphs}
         if set(written) != set(self._states):
             raise OpdbError(

@@ -1,7 +1,7 @@
-"""opdb's own file around a context binary: checksums, and what the binary is for.
+"""opdb's file format around a context binary: checksums, and the target of the binary.
 
-The layout is in docs/reference/qnn-runtime.md, "Context files".  QNN HTP takes most damaged binaries without a word, so
-nothing is handed to a library before this module has checked it.
+The layout is in docs/reference/qnn-runtime.md, "Context files".  QNN HTP silently accepts most damaged binaries, so
+this module checks everything before a library gets it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from opdb.runtime.qnn.graph import Interface, Tensor
 if TYPE_CHECKING:
     from opdb.runtime.qnn.backend import Backend
 
-MAGIC = b"\x8aOPDBCTX"  # not text, and cut off or changed by a transfer that takes it for text
+MAGIC = b"\x8aOPDBCTX"  # not text, so a text-mode transfer truncates or changes it
 VERSION = 1
 #: magic, version, bytes of the header, bytes of the payload, SHA-256 of the payload; little-endian
 PREFIX = struct.Struct("<8sIIQ32s")
 SHA = 32
-#: How other files begin that one might take for a context file.
+#: The signatures of files that users might mistake for a context file.
 OTHERS = (
     (0, b"PK\x03\x04", "a zip archive (a .dlc or .pt2 is one)"),
     (0, b"\x7fELF", "a shared library or program"),
@@ -40,10 +40,10 @@ MAX_ID = 2**32 - 1
 
 @dataclass(frozen=True)
 class Header:
-    """What a context binary is for and what made it.
+    """The target and the origin of a context binary.
 
-    ``build_id`` is the library's; ``sha256`` of the library's file, for the record; ``graphs`` by name, their
-    ends in the library's order; ``metadata`` the user's own, anything that JSON can hold.
+    ``build_id`` is the library's; ``sha256`` is of the library's file, for information; ``graphs`` by name, with
+    inputs and outputs in the library's order; ``metadata`` is the user's, anything that JSON can represent.
     """
 
     backend: str
@@ -80,7 +80,7 @@ class Header:
 
 @dataclass(frozen=True)
 class ContextFile:
-    """A file that was found intact: its header and the vendor's binary.  ``name`` is for messages."""
+    """An intact file: its header and the vendor's binary.  ``name`` is for messages."""
 
     name: str
     header: Header
@@ -103,7 +103,7 @@ class ContextFile:
             )
 
     def check_info(self, info: BinaryInfo) -> None:
-        """Raises OpdbError where QnnSystem reports another thing about the binary than the header."""
+        """Raises OpdbError if QnnSystem's report about the binary differs from the header."""
         header = self.header
         pairs: list[tuple[str, object, object]] = [
             ("backend", header.backend, info.backend),
@@ -130,7 +130,7 @@ class ContextFile:
 
 
 def interface(graph: GraphInfo) -> Interface:
-    """The ends of a graph as QnnSystem reports them.  Raises OpdbError for tensors that opdb does not drive."""
+    """A graph's inputs and outputs as QnnSystem reports them.  Raises OpdbError for unsupported tensors."""
     sides = []
     for tensors, kind in ((graph.inputs, "APP_WRITE"), (graph.outputs, "APP_READ")):
         for t in tensors:
@@ -145,7 +145,7 @@ def interface(graph: GraphInfo) -> Interface:
 
 
 def pack(header: Header, binary: bytes) -> bytes:
-    """A file's bytes; the same for the same header and binary.  Raises OpdbError for metadata that is no JSON."""
+    """A file's bytes, the same for the same header and binary.  Raises OpdbError if the metadata is not JSON."""
     try:
         text = json.dumps(header.json(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         if json.loads(text) != header.json():
@@ -158,12 +158,12 @@ def pack(header: Header, binary: bytes) -> bytes:
 
 
 def write(path: Path, header: Header, binary: bytes) -> None:
-    """Writes a context file, whole or not at all.  Raises OpdbError."""
+    """Writes a context file atomically.  Raises OpdbError."""
     write_atomically(path, pack(header, binary))
 
 
 def read(path: Path | str) -> ContextFile:
-    """The context file at ``path``.  Raises OpdbError with the reason when it is not intact."""
+    """Reads the context file at ``path``.  Raises OpdbError with the reason if it is not intact."""
     return unpack(read_bytes(path), str(path))
 
 
@@ -175,7 +175,7 @@ def read_bytes(path: Path | str) -> bytes:
 
 
 def unpack(data: bytes, name: str) -> ContextFile:
-    """``data`` taken apart; ``name`` is for messages.  Raises OpdbError unless every byte is as it was written."""
+    """Parses ``data``; ``name`` is for messages.  Raises OpdbError unless every byte is as written."""
     if data[: len(MAGIC)] != MAGIC:
         what = (
             _kind(data) or "its first bytes are wrong (Backend.load_raw_context takes a library's own binary)"
@@ -202,12 +202,12 @@ def unpack(data: bytes, name: str) -> ContextFile:
 
 
 def is_context_file(data: bytes) -> bool:
-    """Whether ``data`` begins as a context file of opdb's, damaged or not."""
+    """True if ``data`` begins like opdb's context file, damaged or not."""
     return data[: len(MAGIC)] == MAGIC
 
 
 def refuse_others(data: bytes, name: str) -> None:
-    """Raises OpdbError for what is neither a context file nor a library's binary, where it is easily told."""
+    """Raises OpdbError for data that is recognizably neither a context file nor a library's binary."""
     what = _kind(data)
     if what:
         raise OpdbError(f"{name}: not a context: {what}")
@@ -231,7 +231,7 @@ def _graph_json(name: str, graph: Interface) -> dict[str, Any]:
 
 
 def _header(text: bytes, name: str) -> Header:
-    """Whatever wrote the file chose its header: each field is checked."""
+    """Parses the header and checks each field, because any program could have written the file."""
     where = f"{name}: header"
     try:
         raw = json.loads(text)

@@ -1,8 +1,8 @@
-"""What QnnSystem says about bytes that nothing vouches for, asked in a child process: damaged ones may crash it.
+"""Runs QnnSystem on unverified binaries in a child process, because damaged ones may crash it.
 
     python -m opdb.runtime.qnn.context_info LIBRARY < BINARY    prints the answer as JSON
 
-This module is light: only the child loads anything.
+This module is light: only the child loads libraries.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import Any
 from opdb.core.errors import OpdbError
 from opdb.runtime.qnn.libraries import Libraries
 
-#: Address space of the child besides the binary: a damaged count may ask for any amount.
+#: Address space of the child besides the binary, because a damaged count may request any amount.
 MEMORY_BYTES = 4 << 30
 
 
 def ask(binary: bytes | memoryview, name: str, libraries: Libraries, seconds: float = 60) -> dict[str, Any]:
     """``BinaryInfo.json()`` of a library's context binary; ``name`` is for messages.
 
-    Raises OpdbError where QnnSystem refuses it, crashes or hangs.
+    Raises OpdbError if QnnSystem refuses it, crashes, or hangs.
     """
     path = libraries.path("SYSTEM")
     # -P: the current folder is not searched for modules
@@ -51,9 +51,9 @@ def ask(binary: bytes | memoryview, name: str, libraries: Libraries, seconds: fl
 
 
 def main() -> None:
-    """The child."""
+    """Runs the child process."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what the library prints is not part of the answer
+    os.dup2(2, 1)  # keeps the library's prints out of the answer
     binary = sys.stdin.buffer.read()
     limit = MEMORY_BYTES + 2 * len(binary)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

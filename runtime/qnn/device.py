@@ -14,15 +14,15 @@ from opdb.runtime.qnn.native import NULL, Arena, CData, ffi, lib
 from opdb.runtime.qnn.session import Session
 
 #: The SoC numbers of the open HTP devices of each library; see ``_claim``.  The garbage collector may release a
-#: device anywhere: there is no lock, each change is one operation on a list.
+#: device anywhere, so there is no lock, and each change is a single operation on a list.
 _devices: dict[Path, list[int]] = {}
-INVALID_CONFIG = 14001  # QNN_DEVICE_ERROR_INVALID_CONFIG: what the wrong layout of a configuration gives
+INVALID_CONFIG = 14001  # QNN_DEVICE_ERROR_INVALID_CONFIG: the answer to a configuration in the wrong layout
 
 
 class Device(Resource):
-    """A chip that a backend prepares for and runs on; made by ``Backend.open``.
+    """A chip that a backend prepares for and runs on, from ``Backend.open``.
 
-    ``soc_model`` is QNN's number of the chip, ``soc`` its name where opdb knows it.
+    ``soc_model`` is QNN's number for the chip, ``soc`` its name if opdb knows it.
     """
 
     def __init__(self, session: Session, soc: str | None, soc_model: int) -> None:
@@ -46,9 +46,9 @@ class Device(Resource):
 
 
 def soc_model_of(backend: str, soc: str | None, soc_model: int | None) -> int | None:
-    """QNN's number of a chip given by name, number or both; None for a backend that has no chips.
+    """QNN's number for a chip given by name, number, or both; None for a backend without chips.
 
-    Raises OpdbError for a chip that opdb does not know, and where one is missing or out of place.
+    Raises OpdbError for an unknown, missing, contradictory, or superfluous chip.
     """
     if backend != "HTP":
         if soc is not None or soc_model is not None:
@@ -69,7 +69,7 @@ def soc_model_of(backend: str, soc: str | None, soc_model: int | None) -> int | 
 
 
 def _create(session: Session, soc_model: int) -> CData:
-    """The device for a chip.  The layouts that libraries read are tried, this one's likeliest first."""
+    """Creates the device for a chip, trying known struct layouts, the likeliest for this library first."""
     out = ffi.new("Qnn_DeviceHandle_t *")
     first: QnnError | None = None
     for layout in session.layouts("QnnHtpDevice_CustomConfig_t"):
@@ -80,7 +80,7 @@ def _create(session: Session, soc_model: int) -> CData:
         except QnnError as error:
             if error.code != INVALID_CONFIG:
                 raise
-            first = first or error  # its reason is about the chip, that of the others about the layout
+            first = first or error  # the first reason is about the chip, the others are about the layout
         else:
             return out[0]
     assert first is not None  # LAYOUTS has at least one per struct
@@ -90,8 +90,8 @@ def _create(session: Session, soc_model: int) -> CData:
 def custom_config(arena: Arena, layout: str, soc_model: int) -> CData:
     """The configurations of ``QnnDevice_create`` that choose a chip, in the given layout of the HTP's struct.
 
-    The memory is larger than any layout and zeroed, so that a library that reads another one finds 0 there,
-    which is no chip.
+    The memory is zeroed and larger than any layout, so that a library with another layout reads 0, which is
+    no chip.
     """
     custom = ffi.cast(f"{layout} *", arena.new("uint64_t[4]"))
     custom.option = lib.QNN_HTP_DEVICE_CONFIG_OPTION_SOC
@@ -103,7 +103,7 @@ def custom_config(arena: Arena, layout: str, soc_model: int) -> CData:
 
 
 def platform_info(session: Session) -> tuple[HardwareDevice, ...]:
-    """The devices of this machine in the library's words; () where it tells none (CPU answers 1000)."""
+    """The devices of this machine as the library reports them; () if it reports none (CPU answers 1000)."""
     out = ffi.new("const QnnDevice_PlatformInfo_t **")
     log = session.handle.pointer
     code, _ = session.ask("deviceGetPlatformInfo", log, out)
@@ -135,8 +135,8 @@ def _hardware_device(device: CData, htp: bool) -> HardwareDevice:
 
 
 def _claim(path: Path, soc_model: int) -> None:
-    """Refuses a second chip in one process: HTP validates for the device that was created last, whichever
-    backend is asked (seen in the log of 2.47: "Set opvalidator socModel")."""
+    """Refuses a second chip in one process, because HTP validates for the device created last, whichever
+    backend is called (seen in the log of 2.47: "Set opvalidator socModel")."""
     models = _devices.setdefault(path, [])
     models.append(soc_model)
     other = next((model for model in list(models) if model != soc_model), None)

@@ -1,4 +1,4 @@
-"""What QNN answers: error codes with their names, the lines it logged, a validator's verdict."""
+"""QNN's answers: error codes with their names, log lines, and a validator's verdict."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from functools import cached_property
 from opdb.core.errors import OpdbError
 from opdb.generated.constants.qnn_errors import NAMES, RANGES
 
-#: QnnLog_Level_t; a line of a log begins with the level's name: "error: Unknown config socModel 0".
+#: QnnLog_Level_t; a log line begins with the level's name: "error: Unknown config socModel 0".
 LEVELS = {1: "error", 2: "warning", 3: "info", 4: "verbose", 5: "debug"}
 
 
 def error_name(code: int) -> str:
-    """QNN's name of an error code; e.g. 3110 -> QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE.
+    """QNN's name of an error code, e.g. 3110 -> QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE.
 
-    A code that no header names is called by its module; e.g. QNN_GRAPH_ERROR_6999.
+    A code without a name in the headers is named by its module, e.g. QNN_GRAPH_ERROR_6999.
     """
     if code in NAMES:
         return NAMES[code][0]
@@ -30,15 +30,15 @@ def reasons(log: Sequence[str]) -> tuple[str, ...]:
 
 
 def warnings(log: Sequence[str]) -> tuple[str, ...]:
-    """The lines of level warning or error."""
+    """The log lines of level warning or error."""
     return tuple(line for line in log if line.startswith(("error: ", "warning: ")))
 
 
 class QnnError(OpdbError):
     """A QNN function returned an error.
 
-    ``stage`` is what was being done, ``code`` the low 16 bits of the answer, ``name`` QNN's name for it,
-    ``log`` the lines logged during the call, ``message`` the library's own words for the code ("": none).
+    ``stage`` is the failed step, ``code`` the low 16 bits of the answer, ``name`` QNN's name for it,
+    ``log`` the lines logged during the call, ``message`` the library's text for the code ("": none).
     """
 
     def __init__(self, stage: str, code: int, log: Sequence[str] = (), message: str = "") -> None:
@@ -56,10 +56,10 @@ class QnnError(OpdbError):
 
 @dataclass(frozen=True)
 class VendorVerdict:
-    """What ``QnnBackend_validateOpConfig`` said about one op config.
+    """The answer of ``QnnBackend_validateOpConfig`` about one op config.
 
-    ``verdict`` is "accept" or "reject"; from a child process (opdb.execute.libraries) also "crashed" or "hung", and "invalid"
-    where QNN's structs cannot hold the config.
+    ``verdict`` is "accept" or "reject"; from a child process (opdb.execute.libraries) also "crashed", "hung", or "invalid"
+    (QNN's structs cannot hold the config).
     ``code`` is 0 for "accept", the signal's number for "crashed".
     """
 

@@ -1,4 +1,4 @@
-"""Arrays bound to the ends of a graph: what is executed again and again."""
+"""Arrays bound to a graph's inputs and outputs for repeated execution."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ Array = np.ndarray[Any, Any]
 
 
 class Execution:
-    """A graph with arrays at its ends; made by ``Graph.bind``.
+    """A graph with bound arrays, from ``Graph.bind``.
 
     ``inputs`` and ``outputs`` are the arrays that the library reads and writes: write new values into
-    ``inputs[name][...]``, call ``run``, read ``outputs``.  An execution is used by one thread at a time.
+    ``inputs[name][...]``, call ``run``, read ``outputs``.  Only one thread may use an execution at a time.
     """
 
     def __init__(
@@ -48,14 +48,14 @@ class Execution:
     def run(self) -> dict[str, Array]:
         """Executes the graph once and returns ``outputs``.
 
-        Raises QnnError when the library fails, OpdbError when the graph, the profile or the signal is closed.
+        Raises QnnError if the library fails, OpdbError if the graph, the profile, or the signal is closed.
         """
         self._call.run(self._profile, self._signal)
         return self.outputs
 
 
 class Call:
-    """The structs of ``QnnGraph_execute`` for one graph, to which arrays are bound again and again.
+    """The structs of ``QnnGraph_execute`` for one graph, to which arrays are bound repeatedly.
 
     It does not keep the graph alive.
     """
@@ -74,7 +74,7 @@ class Call:
     def bind(
         self, inputs: Mapping[str, Any], outputs: Mapping[str, Array]
     ) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Points the structs at arrays, which stay alive; returns them, with those that had to be made."""
+        """Points the structs at arrays and keeps them alive; returns them, including newly created ones."""
         if inputs.keys() != self._names:
             names = ", ".join(end.name for end in self._inputs)
             raise ConfigError(f"this graph has the inputs {names}; got {', '.join(inputs) or 'none'}")
@@ -87,7 +87,7 @@ class Call:
         return read, written
 
     def unbind(self) -> None:
-        """Lets go of the arrays; ``bind`` must follow before ``run``."""
+        """Releases the arrays; call ``bind`` again before ``run``."""
         self._kept = []
 
     def run(self, profile: Profile | None, signal: Signal | None) -> None:
@@ -109,7 +109,7 @@ class Call:
 
 
 class _End:
-    """One end of a graph: where its array goes, and what fits."""
+    """One input or output of a graph: its buffer, and the arrays that fit."""
 
     def __init__(self, graph: Graph, tensor: GraphTensor, side: str) -> None:
         self.name = tensor.name
@@ -128,7 +128,7 @@ class _End:
         )
 
     def taken(self, value: Any) -> Array:
-        """``value`` as the library reads it: itself where it is stored so."""
+        """``value`` as the library reads it; ``value`` itself if it is already stored that way."""
         return value if self.fits(value) else array(value, self.dtype, self.shape, self.where)
 
     def given(self, value: Array | None) -> Array:
@@ -146,14 +146,14 @@ class _End:
         return value
 
     def point(self, value: Array) -> CData:
-        """Points the struct at an array; returns what keeps the memory alive."""
+        """Points the struct at an array; returns an object that keeps the memory alive."""
         memory = ffi.from_buffer(value)
         self.buffer.data, self.buffer.dataSize = memory, value.nbytes
         return memory
 
 
 def pointer_of(resource: Profile | Signal | None, session: Session) -> CData:
-    """What a call takes for a profile or a signal.  Raises OpdbError when it is closed or another backend's."""
+    """The pointer of a profile or a signal for a call.  Raises OpdbError if closed or from another backend."""
     if resource is None:
         return NULL
     if resource.session is not session:

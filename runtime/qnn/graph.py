@@ -31,11 +31,11 @@ OPTIMIZATIONS = (1, 2, 3)
 
 @dataclass(frozen=True)
 class GraphOptions:
-    """How HTP prepares a graph; None leaves the choice to the library.
+    """Options for preparing a graph on HTP; None leaves the choice to the library.
 
-    ``precision="fp16"`` computes float32 tensors in float16.  ``optimization`` is 1 to 3, the effort of
-    finalization; ``vtcm_mb`` and ``hvx_threads`` what the graph may use of the chip.  ``dlc`` is the file that
-    IR, which needs it, writes when a graph is finalized; see opdb.runtime.qnn.ir.
+    ``precision="fp16"`` computes float32 tensors in float16.  ``optimization`` is the finalization effort, 1 to
+    3; ``vtcm_mb`` and ``hvx_threads`` limit the chip resources of the graph.  ``dlc`` is the file that IR, which
+    requires it, writes when a graph is finalized; see opdb.runtime.qnn.ir.
     """
 
     precision: str | None = None
@@ -45,7 +45,7 @@ class GraphOptions:
     dlc: str | None = None
 
     def check(self, backend: str) -> None:
-        """Raises OpdbError for a value that is none, or a backend that has no such choice."""
+        """Raises OpdbError for an invalid value, or an option that the backend does not have."""
         if self.precision not in (None, "fp16"):
             raise OpdbError(f"{self.precision!r} is not a precision; fp16 or none")
         if self.optimization not in (None, *OPTIMIZATIONS):
@@ -110,7 +110,7 @@ def _hvx_threads(custom: CData, value: Any) -> None:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor that a graph of the library has: its description, and the id that the library gave it."""
+    """A tensor of a graph in the library: its description, and the id that the library assigned."""
 
     config: GraphTensor
     id: int
@@ -118,14 +118,14 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Interface:
-    """The ends of a graph, in the library's order."""
+    """The inputs and outputs of a graph, in the library's order."""
 
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
 
 
 class GraphState:
-    """What a context keeps of a graph besides QNN's handle: its tensors and the memory behind them."""
+    """A context's data for a graph besides QNN's handle: its tensors and their memory."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -140,7 +140,7 @@ class GraphState:
 
     @classmethod
     def of_binary(cls, name: str, interface: Interface) -> GraphState:
-        """The state of a graph that was read from a context binary."""
+        """The state of a graph loaded from a context binary."""
         state = cls(name)
         for tensor in (*interface.inputs, *interface.outputs):
             struct = state.arena.new("Qnn_Tensor_t *")
@@ -157,7 +157,7 @@ class GraphState:
         self.structs[tensor.name] = struct
 
     def unused(self, name: str) -> str:
-        """``name``, longer where the graph has a tensor of that name."""
+        """``name``, extended by underscores if the graph has a tensor with that name."""
         while name in self.structs:
             name += "_"
         return name
@@ -167,9 +167,9 @@ class GraphState:
 
 
 class Graph(Resource):
-    """A graph; made by ``Context.create_graph``, ``Context.graph`` or ``Backend.prepare``.
+    """A graph, from ``Context.create_graph``, ``Context.graph``, or ``Backend.prepare``.
 
-    ``log`` holds the warnings and errors of its finalization.
+    ``log`` has the warnings and errors of its finalization.
     """
 
     def __init__(self, context: Context, state: GraphState, pointer: CData) -> None:
@@ -180,16 +180,16 @@ class Graph(Resource):
         self._of, self._op_packages = context.backend, context.backend.op_packages
         self._owned: Context | None = None
         super().__init__(f"the graph {state.name}", Handle(pointer, None, context._handle), context)
-        self._calls: list[Call] = []  # of ``execute``, to be used again
+        self._calls: list[Call] = []  # reused by ``execute``
 
     @property
     def tensors(self) -> Mapping[str, Tensor]:
-        """The tensors by name; of a graph from a context binary, its inputs and outputs."""
+        """The tensors by name; only inputs and outputs for a graph from a context binary."""
         return self._state.tensors
 
     @property
     def ops(self) -> Sequence[GraphOp]:
-        """The nodes that were added through opdb; none of a graph from a context binary."""
+        """The nodes that were added through opdb; none for a graph from a context binary."""
         return self._state.ops
 
     @property
@@ -216,7 +216,7 @@ class Graph(Resource):
             self.add_node(op)
 
     def add_tensor(self, tensor: GraphTensor) -> Tensor:
-        """Creates a tensor of the graph; a static one with its data.  Raises QnnError, ConfigError."""
+        """Creates a tensor of the graph, with its data if static.  Raises QnnError, ConfigError."""
         self._open()
         if tensor.name in self._state.tensors:
             raise ConfigError(f"the graph {self.name} has a tensor {tensor.name!r} already")
@@ -225,7 +225,7 @@ class Graph(Resource):
         return self._state.tensors[tensor.name]
 
     def add_node(self, op: GraphOp) -> None:
-        """Adds a node between tensors that the graph has; its tensor parameters become tensors of the graph."""
+        """Adds a node between existing tensors; its tensor parameters become tensors of the graph."""
         self._open()
         state, arena = self._state, self._state.arena
         inputs = arena.new("Qnn_Tensor_t[]", [self._operand(op, name) for name in op.inputs])
@@ -241,7 +241,7 @@ class Graph(Resource):
         node = op_config_of(arena, op.op, op.package, op.name, inputs, params, outputs)
         what = f"add the node {op.name} ({op.op})"
         try:
-            if op.package in self._op_packages:  # HTP asks a package only here, not when a node is added
+            if op.package in self._op_packages:  # HTP consults a package only here, not when a node is added
                 self.session.call(what, lib.opdb_qnn_validate, self.session.interface, self._of, node)
             self.session.call(what, lib.opdb_qnn_add_node, self.session.interface, self, node)
         except QnnError as error:
@@ -291,11 +291,11 @@ class Graph(Resource):
         profile: Profile | None = None,
         signal: Signal | None = None,
     ) -> Execution:
-        """Binds arrays to the ends of the graph, to be executed many times; see Execution.
+        """Binds arrays to the graph's inputs and outputs for repeated execution; see Execution.
 
-        ``inputs`` by the name of the tensor, of the tensor's shape and type (bf16 as uint16 bits); an array that
-        is stored as QNN stores it is read in place, any other is converted once.  ``outputs`` are written in
-        place and made where they are missing.  Raises ConfigError for a missing, unknown or ill-fitting array.
+        ``inputs`` by tensor name, with the tensor's shape and type (bf16 as uint16 bits); an array in QNN's
+        storage format is read in place, any other is converted once.  ``outputs`` are written in place and
+        created if missing.  Raises ConfigError for a missing, unknown, or mismatched array.
         """
         self._ready()
         return Execution(self, inputs, outputs or {}, profile, signal)
@@ -308,9 +308,9 @@ class Graph(Resource):
         profile: Profile | None = None,
         signal: Signal | None = None,
     ) -> dict[str, np.ndarray[Any, Any]]:
-        """Runs the graph once: arrays by the name of the input -> arrays by the name of the output; see ``bind``.
+        """Runs the graph once: arrays by input name -> arrays by output name; see ``bind``.
 
-        Raises QnnError when the library fails.
+        Raises QnnError if the library fails.
         """
         self._ready()
         try:
@@ -328,11 +328,11 @@ class Graph(Resource):
     def execute_real(
         self, inputs: Mapping[str, Any], *, profile: Profile | None = None, signal: Signal | None = None
     ) -> dict[str, np.ndarray[Any, Any]]:
-        """As ``execute``, with real numbers at the ends; see opdb.runtime.qnn.real_numbers.
+        """Like ``execute``, but with real numbers as inputs and outputs; see opdb.runtime.qnn.real_numbers.
 
-        Inputs of quantized types are quantized by their encodings; outputs of quantized and float types come
-        as float32.  Whole numbers and truth values stay as they are.  Raises ConfigError for NaN, and for a
-        quantized end without an encoding.
+        Inputs of quantized types are quantized by their encodings; outputs of quantized and float types are
+        returned as float32.  Integers and booleans are unchanged.  Raises ConfigError for NaN, and for a
+        quantized input or output without an encoding.
         """
         known = {t.name: t for t in self.inputs}
         stored = {
@@ -351,11 +351,11 @@ class Graph(Resource):
             raise OpdbError("the IR backend executes nothing; prepare the graph on CPU or HTP")
 
     def owns(self, context: Context) -> None:
-        """Makes ``context`` part of this graph: it is released with it."""
+        """Makes this graph own ``context``, which is then released with it."""
         self._owned = context
 
     def close(self) -> None:
-        """Releases the graph, and the context that was made for it alone; safe to repeat."""
+        """Releases the graph, and its private context if it has one; safe to repeat."""
         super().close()
         if self._owned is not None:
             self._owned.close()

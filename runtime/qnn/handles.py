@@ -1,4 +1,4 @@
-"""Who owns which of the vendor's handles, and in which order they are released."""
+"""Ownership and release order of the vendor's handles."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from typing import Any, Self
 from opdb.core.errors import OpdbError
 from opdb.runtime.qnn.native import CData
 
-#: Handles that nothing refers to and whose library was busy in another thread; see ``Handle.drop``.
+#: Unreferenced handles whose library was busy in another thread; see ``Handle.drop``.
 dropped: deque[Handle] = deque()
-#: How long the end of the process waits for a library that is busy.
+#: The time that process exit waits for a busy library, in seconds.
 EXIT_SECONDS = 5.0
 
 
 class Handle:
-    """One handle of the vendor's, with those that were made from it.
+    """One of the vendor's handles, with the handles created from it.
 
-    It is released once, after all that was made from it, newest first.  ``lock`` is its library's: nothing is
-    released while another thread is inside the library.  ``keep`` is kept alive until the release: memory that
-    the library may read.
+    It is released once, after all handles created from it, newest first.  ``lock`` is the library's: nothing is
+    released while another thread is inside the library.  ``keep`` stays alive until the release: memory that the
+    library may read.
     """
 
     def __init__(
@@ -50,9 +50,9 @@ class Handle:
                 parent._children.append(self)
 
     def close(self) -> None:
-        """Releases what was made from this handle, then the handle; nothing the second time."""
+        """Releases the handles created from this one, then this one; a second call does nothing."""
         with self.lock:
-            if self._closing:  # also when the garbage collector comes here in the middle of this method
+            if self._closing:  # even if the garbage collector enters during this method
                 return
             self._closing = True
             for child in reversed(list(self._children)):
@@ -65,9 +65,9 @@ class Handle:
             self._keep = None
 
     def drop(self) -> None:
-        """``close`` for the garbage collector, which may run anywhere, also inside a call into a library.
+        """``close`` for the garbage collector, which may run anywhere, even inside a call into a library.
 
-        It never waits for another thread, which could wait for this one: if the library is busy, the handle is
+        Never waits for another thread, which might be waiting for this one: if the library is busy, the handle is
         released after a later call into any library, or at exit.
         """
         if self.lock.acquire(blocking=False):
@@ -80,16 +80,16 @@ class Handle:
 
 
 def sweep() -> None:
-    """Releases what was dropped while its library was busy."""
+    """Releases the handles that were dropped while their library was busy."""
     for _ in range(len(dropped)):
         try:
             handle = dropped.popleft()
-        except IndexError:  # another thread sweeps too
+        except IndexError:  # another thread is sweeping too
             return
         handle.drop()
 
 
-@atexit.register  # runs after the finalizers of what is open at exit: weakref registers its hook later
+@atexit.register  # runs after the finalizers of open resources: weakref registers its hook later
 def _sweep_at_exit() -> None:
     while dropped:
         handle = dropped.popleft()
@@ -101,10 +101,10 @@ def _sweep_at_exit() -> None:
 
 
 class Resource:
-    """A Python object over a handle: a context manager, released with ``close`` or when nothing refers to it.
+    """A Python object over a handle: a context manager, released by ``close`` or when unreferenced.
 
-    It keeps its owner alive; closing an owner closes all that was made from it.  Every use after that raises
-    OpdbError, never a crash.
+    It keeps its owner alive; closing an owner closes everything created from it.  Later use raises OpdbError
+    and never crashes.
     """
 
     _finalizer: weakref.finalize[Any, Any]
@@ -121,17 +121,17 @@ class Resource:
 
     @property
     def pointer(self) -> CData:
-        """QNN's handle.  Raises OpdbError when it is released.
+        """QNN's handle.  Raises OpdbError if it was released.
 
-        Another thread may close this at any time: pass the Resource itself to ``Session.call``, which takes the
-        pointer when no other thread is inside the library, or hold the session's lock.
+        Another thread may close this at any time: pass the Resource itself to ``Session.call``, which reads the
+        pointer while no other thread is inside the library, or hold the session's lock.
         """
         if not self._handle.alive:
             raise OpdbError(f"{self.what} is closed; make a new one")
         return self._handle.pointer
 
     def close(self) -> None:
-        """Releases this and everything that was made from it; safe to repeat, from any thread."""
+        """Releases this and everything created from it; safe to repeat, from any thread."""
         self._finalizer.detach()
         self._handle.close()
 

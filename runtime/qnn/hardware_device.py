@@ -1,4 +1,4 @@
-"""A device as a library of QNN describes it."""
+"""A device as a QNN library describes it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class HardwareDevice:
-    """A device of ``QnnDevice_getPlatformInfo``.  What only HTP tells is None elsewhere.
+    """A device from ``QnnDevice_getPlatformInfo``.  Fields that only HTP reports are None elsewhere.
 
-    The emulation on x86-64 always tells its default chip, SM8350 with 4 MB, whatever device is open (2.47, 2.51).
+    The emulation on x86-64 always reports its default chip, SM8350 with 4 MB, whatever device is open (2.47, 2.51).
     """
 
     device_id: int

@@ -1,8 +1,8 @@
-"""What a QNN library says of itself, asked in a child process: opening a library may crash or hang.
+"""Queries a QNN library's identity in a child process, because opening a library may crash or hang.
 
     python -m opdb.runtime.qnn.identity BACKEND PATH    writes answer.json into the current folder
 
-This module is light: only the child loads anything.
+This module is light: only the child loads libraries.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from opdb.runtime.qnn.hardware_device import HardwareDevice
 
 Version = tuple[int, int, int]
 ANSWER = "answer.json"
-#: What ``QnnProperty_hasCapability`` answers: yes, no (not supported), a key that the library does not know.
+#: The answers of ``QnnProperty_hasCapability``: yes, no (not supported), unknown key.
 CAPABILITY = {0: True, 1000: False, 2000: None}
 
 
 @dataclass(frozen=True)
 class Identity:
-    """One library, in its own words.
+    """The identity of a library, as it reports itself.
 
-    ``backend_api`` is for SYSTEM the API of libQnnSystem.so, which has no ``core_api`` and no ``build_id``.
-    ``refusal`` says why the backend does not start here, "" where it does.  ``operations`` and
-    ``capabilities`` (key -> yes, no, None: it does not know the key) are None where the library does not tell.
+    For SYSTEM, ``backend_api`` is the API of libQnnSystem.so, which has no ``core_api`` and no ``build_id``.
+    ``refusal`` is the reason that the backend does not start here, "" if it does.  ``operations`` and
+    ``capabilities`` (key -> True, False, or None for an unknown key) are None if the library does not report them.
     """
 
     provider: str  # e.g. HTP_QTI_AISW
@@ -50,16 +50,16 @@ class Identity:
 
     @property
     def qnn_version(self) -> str:
-        """The QNN version in the build id; e.g. 2.47.0.  "" where there is none."""
+        """The QNN version in the build id, e.g. 2.47.0; "" if there is none."""
         found = re.match(r"v?(\d+\.\d+\.\d+)", self.build_id)
         return found[1] if found else ""
 
 
 def ask(backend: str, path: Path, seconds: float = 60) -> Identity:
-    """What the library at ``path`` says of itself; remembered while the file stays the same.
+    """The identity of the library at ``path``, cached while the file is unchanged.
 
-    Raises OpdbError where it cannot be opened, or crashes or hangs before it has said who it is; what goes
-    wrong after that is the ``refusal``.
+    Raises OpdbError if the library cannot be opened, or crashes or hangs before it has identified itself; later
+    failures go into ``refusal``.
     """
     state = path.stat()
     return _ask(backend, path, seconds, (state.st_mtime_ns, state.st_size))
@@ -67,7 +67,7 @@ def ask(backend: str, path: Path, seconds: float = 60) -> Identity:
 
 @lru_cache(maxsize=64)
 def _ask(backend: str, path: Path, seconds: float, _state: tuple[int, int]) -> Identity:
-    # The Saver writes into the current folder, so the child gets one of its own.
+    # The Saver writes into the current folder, so the child gets a separate one.
     with tempfile.TemporaryDirectory(prefix="opdb-qnn-") as folder:
         # -P: the current folder is not searched for modules
         command = [sys.executable, "-P", "-m", "opdb.runtime.qnn.identity", backend, str(path.absolute())]
@@ -115,19 +115,19 @@ def _identity(answer: dict[str, Any]) -> Identity:
 
 
 class _Answer:
-    """What is known so far, on disk after every step: the next one may be the last."""
+    """The answer so far, written to disk after every step because the next one may crash."""
 
     def __init__(self) -> None:
         self._known: dict[str, Any] = {}
 
     def put(self, doing: str, **known: Any) -> None:
-        """``doing`` is the next step."""
+        """Adds ``known`` to the answer; ``doing`` is the next step."""
         self._known |= known
         Path(ANSWER).write_text(json.dumps({"doing": doing, **self._known}), encoding="utf-8")
 
 
 def main() -> None:
-    """The child."""
+    """Runs the child process."""
     import hashlib
 
     backend, path = sys.argv[1], Path(sys.argv[2])
@@ -193,7 +193,7 @@ def _ask_backend(path: Path, sha256: str, answer: _Answer) -> None:
 
 
 def _capabilities(session: Any) -> dict[str, bool | None] | None:
-    """The answer for every property key that opdb declares; None for a library that answers something else."""
+    """The answer for every property key that opdb declares; None if the library gives any other answer."""
     from opdb.runtime.qnn.native import lib
 
     found = {}

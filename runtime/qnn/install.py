@@ -1,4 +1,4 @@
-"""Unpacks a version of the wheel onnxruntime-qnn beside others; nothing of it is installed into Python."""
+"""Unpacks versions of the wheel onnxruntime-qnn side by side, without installing them into Python."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from opdb.core.files import new_folder
 from opdb.runtime.qnn.libraries import PACKAGE, Libraries, in_folder, unpacked_folder
 
 _WHEEL = re.compile(r"onnxruntime_qnn-(\d+(?:\.\d+)*)-[^-]+-[^-]+-[^-]+\.whl")
-#: pip tries once more, and gives up on a silent index after so many seconds.
+#: pip retries once, and gives up on an unresponsive index after the timeout.
 _PIP = ("--no-deps", "--only-binary=:all:", "--no-input", "--retries=1", "--timeout=30")
 
 
 def install(what: str) -> tuple[Libraries, bool]:
-    """Downloads a version (ex: 2.7.0) with pip, or takes a wheel's file, and unpacks it into opdb's data folder.
+    """Downloads a version (e.g. 2.7.0) with pip, or takes a wheel file, and unpacks it into opdb's data folder.
 
     Every file is compared with the hash in the wheel's RECORD, and one library is opened in a child process;
-    the folder appears as a whole or not at all.  Returns the libraries, and whether they are new.
-    Raises OpdbError: no such version, no network, a damaged wheel, libraries that do not open here.
+    the folder is created atomically.  Returns the libraries, and True if they are new.
+    Raises OpdbError for an unknown version, no network, a damaged wheel, and libraries that do not open here.
     """
     kind = f"{platform.system()} {platform.machine()}"
     if kind != "Linux x86_64":
@@ -78,7 +78,7 @@ def _download(version: str, folder: Path) -> Path:
 
 
 def _unpack(wheel: Path, folder: Path) -> None:
-    """Unpacks what RECORD lists, each file checked against its hash."""
+    """Unpacks the files listed in RECORD and checks each against its hash."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             names = [n for n in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/RECORD", n)]

@@ -1,7 +1,7 @@
-"""Graphs as DLC files: libQnnIr validates nodes against the op definition and writes a graph down.
+"""Graphs as DLC files: libQnnIr validates nodes against the op definition and writes graphs to files.
 
-Measured with 2.47: it has no devices, no list of ops, no context binaries and executes nothing (each answers
-1000, not supported).  A DLC is a zip archive whose entries have no checksums.
+Measured with 2.47: it has no devices, no list of ops, and no context binaries, and executes nothing (each call
+answers 1000, not supported).  A DLC is a zip archive whose entries have no checksums.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from opdb.runtime.qnn.libraries import Libraries
 def write_dlc(graph: QnnGraph, path: Path | str, *, libraries: Libraries | None = None) -> tuple[str, ...]:
     """Writes a graph to ``path`` as a DLC; returns the library's warnings.
 
-    Every node is validated first.  Raises QnnError for a node or a graph that the library refuses, OpdbError for
-    a path that cannot be written; then the file is as it was.
+    Every node is validated first.  Raises QnnError if the library refuses a node or the graph, OpdbError if the
+    path cannot be written; then the file is unchanged.
     """
     path = Path(path).resolve()
     try:

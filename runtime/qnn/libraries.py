@@ -1,6 +1,6 @@
-"""Where QNN's libraries are: the wheel onnxruntime-qnn, folders that the user names, versions that opdb unpacked.
+"""Finds QNN's libraries: the wheel onnxruntime-qnn, folders named by the user, versions unpacked by opdb.
 
-Nothing is loaded here, and onnxruntime is never imported; ``Libraries.identity`` asks in a child process.
+Nothing is loaded here, and onnxruntime is never imported; ``Libraries.identity`` runs a child process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from opdb.generated.constants.backends import BACKENDS as _RECORDS
 from opdb.runtime.qnn import identity
 
 PACKAGE = "onnxruntime-qnn"
-WITH_CPU = "2.3.0"  # the last version of the wheel with the CPU library
+WITH_CPU = "2.3.0"  # the last wheel version with the CPU library
 #: The libraries that opdb drives, on Linux.
 FILES = {
     **{b.name: b.library for b in _RECORDS.values() if b.library is not None},
@@ -28,19 +28,19 @@ FILES = {
     "IR": "libQnnIr.so",
     "SYSTEM": "libQnnSystem.so",
 }
-#: Those of them that are backends; libQnnSystem.so reads context binaries.
+#: The libraries that are backends; libQnnSystem.so only reads context binaries.
 BACKENDS = tuple(name for name in FILES if name != "SYSTEM")
 #: Folders to search besides the installed wheel, separated as in PATH.
 VARIABLE = "OPDB_QNN_LIBRARIES"
-HOST = "x86_64-linux-clang"  # an SDK's name of the folder for this kind of machine
-_BUNDLED = "onnxruntime_qnn"  # the wheel's package, which holds the libraries
+HOST = "x86_64-linux-clang"  # the folder name for this kind of machine in an SDK
+_BUNDLED = "onnxruntime_qnn"  # the wheel's package, which contains the libraries
 
 
 @dataclass(frozen=True)
 class Libraries:
     """A folder with QNN's libraries.
 
-    ``package`` and ``version`` of the wheel; "" for a plain folder.  ``source``: how it was found.
+    ``package`` and ``version`` are the wheel's, "" for a plain folder.  ``source``: the way it was found.
     """
 
     folder: Path
@@ -49,7 +49,7 @@ class Libraries:
     source: str = field(default="", compare=False)
 
     def path(self, backend: str) -> Path:
-        """The library of a backend, or of SYSTEM.  Raises OpdbError when this folder does not hold it."""
+        """The path of the library of a backend, or of SYSTEM.  Raises OpdbError if the folder lacks it."""
         if backend not in FILES:
             raise OpdbError(
                 f"{backend!r} is not a QNN backend that opdb drives; one of {', '.join(BACKENDS)}"
@@ -61,7 +61,7 @@ class Libraries:
 
     @property
     def present(self) -> tuple[str, ...]:
-        """Which of FILES are in the folder."""
+        """The names of FILES that are in the folder."""
         return tuple(name for name, file in FILES.items() if (self.folder / file).is_file())
 
     def sha256(self, backend: str) -> str:
@@ -70,17 +70,17 @@ class Libraries:
         return _sha256(path, path.stat().st_mtime_ns)
 
     def identity(self, backend: str) -> identity.Identity:
-        """What a library says of itself, asked in a child process.  Raises OpdbError when it says nothing."""
+        """A library's identity, queried in a child process.  Raises OpdbError if it does not identify itself."""
         return identity.ask(backend, self.path(backend))
 
     def qnn_version(self) -> str:
-        """QNN's version in the build id of the first library that tells one; e.g. 2.47.0.  "" if none does."""
+        """QNN's version, e.g. 2.47.0, from the build id of the smallest library that reports one; "" if none does."""
         for backend in sorted(self.present, key=lambda name: (self.folder / FILES[name]).stat().st_size):
             try:
                 if version := self.identity(backend).qnn_version:
                     return version
             except OpdbError:
-                continue  # the next one may open
+                continue  # the next library may open
         return ""
 
     def __str__(self) -> str:
@@ -102,7 +102,7 @@ class Libraries:
 
 
 def installed() -> Libraries:
-    """The libraries of the installed wheel.  Raises MissingExtra when it is not installed."""
+    """The libraries of the installed wheel.  Raises MissingExtra if it is not installed."""
     try:
         distribution = importlib.metadata.distribution(PACKAGE)
     except importlib.metadata.PackageNotFoundError:
@@ -114,7 +114,7 @@ def installed() -> Libraries:
 def in_folder(folder: Path | str, source: str = "named") -> Libraries:
     """The libraries in a folder: an unpacked wheel or its ``onnxruntime_qnn``, an SDK or its lib/x86_64-linux-clang.
 
-    Raises OpdbError when there is no such folder, and for a wheel that is not unpacked.
+    Raises OpdbError if there is no such folder, and for a packed wheel.
     """
     path = Path(folder).expanduser().resolve()
     if path.suffix == ".whl" and path.is_file():
@@ -129,10 +129,10 @@ def in_folder(folder: Path | str, source: str = "named") -> Libraries:
 
 
 def discover(problems: list[str] | None = None) -> tuple[Libraries, ...]:
-    """All libraries of this machine, each folder once: the installed wheel, the folders of OPDB_QNN_LIBRARIES,
+    """All libraries on this machine, each folder once: the installed wheel, the folders of OPDB_QNN_LIBRARIES,
     the SDK at QNN_SDK_ROOT, the versions of ``opdb libraries install``.
 
-    What is wrong with a place is added to ``problems``, or raised as OpdbError where that is None.
+    A fault of a place is added to ``problems``, or raised as OpdbError if that is None.
     """
     found: dict[Path, Libraries] = {}
     for place, source in _places():
@@ -152,10 +152,10 @@ def discover(problems: list[str] | None = None) -> tuple[Libraries, ...]:
 
 
 def find(wanted: str) -> Libraries:
-    """The libraries of a version or in a folder: "2.51" or "2.47.0" of QNN, "2.7.0" of the wheel, a path.
+    """Finds libraries by version ("2.51" or "2.47.0" of QNN, "2.7.0" of the wheel) or by path.
 
-    Of several places with the same version the first of ``discover`` is taken.  Raises OpdbError with a list of
-    what there is.
+    If several places have the same version, the first one from ``discover`` is used.  Raises OpdbError with a list
+    of the available libraries.
     """
     if not re.fullmatch(r"\d+(\.\d+)*", wanted):
         libraries = in_folder(wanted)
@@ -180,12 +180,12 @@ def find(wanted: str) -> Libraries:
 
 
 def unpacked_folder() -> Path:
-    """Where ``opdb libraries install`` puts versions, a folder for each."""
+    """The folder in which ``opdb libraries install`` unpacks each version."""
     return data_folder() / "qnn-libraries"
 
 
 def _places() -> Iterator[tuple[str | Path | None, str]]:
-    """Where to look, and whose word it is; None for the installed wheel."""
+    """Places to search (None for the installed wheel), each with its source."""
     yield None, "installed"
     for folder in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
         yield folder, VARIABLE
@@ -205,7 +205,7 @@ def _distribution(folder: Path) -> tuple[str, str]:
 
 
 def _covers(wanted: str, version: str) -> bool:
-    """Whether a version is the wanted one, or begins with it; e.g. 2.51 covers 2.51.0, not 2.5.1."""
+    """True if a version equals or begins with the wanted one, e.g. 2.51 covers 2.51.0, not 2.5.1."""
     return f"{version}.".startswith(f"{wanted}.")
 
 

@@ -1,4 +1,4 @@
-"""The door to QNN's C interface: the compiled module, opening a library, and C memory that stays alive."""
+"""Access to QNN's C interface: the compiled module, opening a library, and owned C memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["CODE", "NULL", "Arena", "CData", "ffi", "lib", "open_library", "text
 #: A cffi object: a pointer, struct or array in C memory.
 CData = Any
 NULL: CData = ffi.NULL
-#: Debian's packages of what Qualcomm's libraries need and a bare root lacks: the loader's message there (Debian 12, QNN 2.47 and 2.51).
+#: Debian packages of dependencies of Qualcomm's libraries that a minimal system lacks (Debian 12, QNN 2.47 and 2.51).
 PACKAGES = {"libatomic.so.1": "libatomic1"}
 CODE = 0xFFFF  # the low 16 bits of Qnn_ErrorHandle_t are the error code
 
@@ -44,7 +44,7 @@ def open_library(path: Path) -> CData:
 
 
 def not_opened(path: Path, why: str) -> OpdbError:
-    """The error for a library that dlopen refuses with ``why``; names the package of a library that this one needs."""
+    """The error for a library that dlopen refuses with ``why``; names the package of a missing dependency."""
     reason = why.replace(f"{path}: ", "")
     name, told, _ = reason.partition(": cannot open shared object file")
     if told and name != str(path):
@@ -54,23 +54,23 @@ def not_opened(path: Path, why: str) -> OpdbError:
 
 
 def text(pointer: CData) -> str:
-    """A C string, "" for NULL."""
+    """A C string as text; "" for NULL."""
     return "" if pointer == NULL else ffi.string(pointer).decode(errors="replace")
 
 
 def version(struct: CData) -> tuple[int, int, int]:
-    """A ``Qnn_Version_t``."""
+    """A ``Qnn_Version_t`` as a tuple."""
     return struct.major, struct.minor, struct.patch
 
 
 class Arena:
-    """Owns C memory: everything made through it lives as long as it does."""
+    """Owns C memory: everything allocated through it lives as long as it does."""
 
     def __init__(self) -> None:
         self._kept: list[Any] = []
 
     def new(self, type_: str, init: Any = None) -> CData:
-        """Zeroed C memory; e.g. new("uint32_t[]", [2, 3])."""
+        """Allocates zeroed or initialized C memory, e.g. new("uint32_t[]", [2, 3])."""
         memory = ffi.new(type_, init)
         self._kept.append(memory)
         return memory
@@ -79,13 +79,13 @@ class Arena:
         return self.new("char[]", value.encode())
 
     def buffer(self, owner: Any) -> CData:
-        """The memory of a contiguous numpy array, which is kept alive."""
+        """The memory of a contiguous numpy array; keeps the array alive."""
         memory = ffi.from_buffer(owner)
         self._kept.append(memory)
         return memory
 
     def configs(self, type_: str, *configs: CData) -> CData:
-        """A NULL-terminated array of pointers to configurations; NULL when there is none."""
+        """A NULL-terminated array of pointers to configurations; NULL if there are none."""
         if not configs:
             return NULL
         return ffi.cast(f"const {type_} **", self.new(f"{type_} *[]", [*configs, NULL]))

@@ -1,6 +1,6 @@
-"""Op packages of a backend: registering a library of custom ops, and what QNN's refusals mean.
+"""Op packages of a backend: registers libraries of custom ops, and explains QNN's refusals.
 
-QNN never forgets a package: it stays registered until its backend is closed.
+QNN cannot unregister a package: it stays registered until its backend is closed.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from opdb.runtime.qnn.native import NULL, Arena, ffi, lib, text
 if TYPE_CHECKING:
     from opdb.runtime.qnn.backend import Backend
 
-QNN = "qti.aisw"  # its own package, which every backend has
+QNN = "qti.aisw"  # QNN's own package, which every backend has
 NOT_FOUND = 4005  # QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND
-#: The lines of the CPU backend's log from which it is seen which nodes of a context binary it took (QNN 2.47).
+#: The lines of the CPU backend's log that show which nodes of a context binary it accepted (QNN 2.47).
 NODE = re.compile(r"getnode OpPackage-Name : (?P<package>\S+) Node-Type : (?P<op>\S+)")
 START, END, DROPPED = "QnnGraph addnode start", "QnnGraph addnode end", "warning: opdb dropped "
 
 
 @dataclass(frozen=True)
 class OpPackage:
-    """A registered op package: what its library says of itself, and how QNN was given it."""
+    """A registered op package: its library's name and ops, and the registration arguments."""
 
     name: str  # e.g. OpdbCustom
     ops: tuple[str, ...]
@@ -39,7 +39,7 @@ class OpPackage:
 
 
 class OpPackageError(QnnError):
-    """QNN refused an op package, or a node or binary because of one; ``cure`` says why and what to do."""
+    """QNN refused an op package, or a node or binary because of one; ``cure`` has the reason and the cure."""
 
     def __init__(
         self, stage: str, code: int, log: Sequence[str] = (), message: str = "", cure: str = ""
@@ -53,7 +53,7 @@ class OpPackageError(QnnError):
 
 
 def default_provider(library: Path) -> str:
-    """The provider that QNN's convention gives a library; e.g. libQnnOpdbCustom.so -> OpdbCustomInterfaceProvider."""
+    """The provider by QNN's naming convention, e.g. libQnnOpdbCustom.so -> OpdbCustomInterfaceProvider."""
     return f"{library.name.partition('.')[0].removeprefix('lib').removeprefix('Qnn')}InterfaceProvider"
 
 
@@ -74,14 +74,14 @@ def register(backend: Backend, library: Path | str, provider: str | None, target
         if code:
             cure = _registration(code, path, provider, log, backend)
             raise OpPackageError(stage, code, log, session.message(code), cure)
-        if session.path.name == FILES["SAVER"]:  # it writes the call down and loads nothing
+        if session.path.name == FILES["SAVER"]:  # it records the call and loads nothing
             return OpPackage(provider.removesuffix("InterfaceProvider"), (), path, provider, target)
         name, ops = _opened(path, provider)
     return OpPackage(name, ops, path, provider, target)
 
 
 def _opened(path: Path, provider: str) -> tuple[str, tuple[str, ...]]:
-    """Name and ops of a package that is registered; from now on its reasons are in opdb's log."""
+    """Name and ops of a registered package; from now on its reasons appear in opdb's log."""
     name, ops, count = ffi.new("const char **"), ffi.new("const char ***"), ffi.new("uint32_t *")
     why = ffi.new("char[512]")
     if not lib.opdb_qnn_package_open(str(path).encode(), provider.encode(), name, ops, count, why, 512):
@@ -90,7 +90,7 @@ def _opened(path: Path, provider: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _registration(code: int, path: Path, provider: str, log: Sequence[str], backend: Backend) -> str:
-    """What a refusal of backendRegisterOpPackage means, and the cure.  Measured with CPU, HTP and IR of 2.47."""
+    """The meaning of a refusal by backendRegisterOpPackage, and the cure.  Measured with CPU, HTP, and IR of 2.47."""
     said = "\n".join(log)
     match code:
         case 1000:
@@ -122,7 +122,7 @@ def _registration(code: int, path: Path, provider: str, log: Sequence[str], back
 
 
 def node_error(error: QnnError, op: GraphOp) -> QnnError:
-    """``error``, which a node was refused with; with the cure where its op package is not registered."""
+    """The error for a refused node, with the cure if its op package is not registered."""
     if error.code != NOT_FOUND:
         return error
     return OpPackageError(error.stage, error.code, error.log, error.message, _missing(op.package))
@@ -136,10 +136,10 @@ def _missing(package: str) -> str:
 
 
 def check_loaded(what: str, log: Sequence[str], registered: Mapping[str, OpPackage]) -> None:
-    """Raises OpdbError where the CPU backend loaded a context binary without some of its nodes.
+    """Raises OpdbError if the CPU backend loaded a context binary without some of its nodes.
 
-    It answers 0 all the same, and fails when the graph is executed (6023 or 6004), without a word about the
-    package.  ``log`` is that of contextCreateFromBinary, at level debug.
+    It answers 0 anyway, and fails only when the graph is executed (6023 or 6004), without mentioning the
+    package.  ``log`` is from contextCreateFromBinary, at level debug.
     """
     for package, op, why in _dropped(log):
         if package != QNN and package not in registered:
@@ -151,7 +151,7 @@ def check_loaded(what: str, log: Sequence[str], registered: Mapping[str, OpPacka
 
 
 def _dropped(log: Iterable[str]) -> list[tuple[str, str, tuple[str, ...]]]:
-    """The nodes that were begun and not ended: package, op, the error lines."""
+    """The nodes that the log begins but does not end: package, op, and error lines."""
     found: list[tuple[str, str, tuple[str, ...]]] = []
     lines: list[str] = []
     open_ = False

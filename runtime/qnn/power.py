@@ -1,9 +1,9 @@
-"""Power and performance settings of the HTP: votes for voltage corners, sleep and RPC polling.
+"""Power and performance settings of the HTP: votes for voltage corners, sleep, and RPC polling.
 
-What QNN 2.47 does on x86-64 Linux (measured, HTP for SM8650): every call is made and answers 0 for good
-arguments, 13001 for an unknown id, 13002 for an unknown option; device 0 has core 0 alone.  Values are not
-checked: any power mode, corner or latency answers 0.  The log at level verbose reads every field back, then says
-"No perf settings support on this platform": there is no chip, so no effect can be seen.  CPU has no such
+Behavior of QNN 2.47 on x86-64 Linux (measured, HTP for SM8650): every call answers 0 for valid arguments,
+13001 for an unknown id, 13002 for an unknown option; device 0 has only core 0.  Values are not checked: any
+power mode, corner, or latency answers 0.  The log at level verbose reads every field back, then says
+"No perf settings support on this platform": there is no chip, so no effect can be seen.  CPU has no power
 settings: deviceGetInfrastructure answers 1000.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from opdb.runtime.qnn.backend import Backend
 
 DEVICE, CORE = 0, 0
-RPC_LATENCY_US, RPC_POLLING_US = 100, 9999  # for speed; mllm and ExecuTorch set the same
+RPC_LATENCY_US, RPC_POLLING_US = 100, 9999  # for speed; mllm and ExecuTorch use the same values
 MOST_POLLING_US = (
     lib.QNN_HTP_PERF_INFRASTRUCTURE_POWER_CONFIG_MAX_RPC_POLLING_TIME
 )  # libraries do not check it
@@ -44,11 +44,11 @@ _EXECUTORCH = "ExecuTorch, HtpDevice.cpp"
 
 @dataclass(frozen=True)
 class PowerProfile:
-    """One vote by DCVS, the HTP's scaling of voltage and clock.
+    """One vote for DCVS, the HTP's scaling of voltage and clock.
 
-    ``corner`` is the voltage corner of bus and core, lowest, highest and target alike; ``dcvs`` lets the clock
-    follow the load; ``sleep_latency_us`` is the longest that waking up may take; ``sleep_disable`` None leaves
-    that be.  ``source`` is where the values are from.
+    ``corner`` is the voltage corner of bus and core, for minimum, maximum, and target; ``dcvs`` lets the clock
+    follow the load; ``sleep_latency_us`` is the maximum wake-up time; ``sleep_disable`` is not set if None.
+    ``source`` is the origin of the values.
     """
 
     mode: int
@@ -73,10 +73,10 @@ PROFILES: Mapping[str, PowerProfile] = {
 
 @dataclass(frozen=True)
 class PowerResult:
-    """A setting that the library took, with code 0.
+    """A setting that the library accepted with code 0.
 
-    ``log`` is what it logged, ``values`` the fields that it read back there (none if the log level is below
-    verbose).  ``effect`` says what is known of the effect.
+    ``log`` has its log lines, ``values`` the fields that they read back (none if the log level is below
+    verbose).  ``effect`` describes the known effect.
     """
 
     setting: str
@@ -89,9 +89,9 @@ class PowerResult:
 
 
 class Power(Resource):
-    """A power client of the HTP device; made by ``Backend.create_power``.
+    """A power client of the HTP device, from ``Backend.create_power``.
 
-    Its votes hold until it is closed, at the latest when the device is: it is released before the device.
+    Its votes hold until it is closed, at the latest with the device: it is released before the device.
     """
 
     def __init__(self, session: Session, device: Device, infrastructure: CData, number: int) -> None:
@@ -123,18 +123,18 @@ class Power(Resource):
 
     @property
     def number(self) -> int:
-        """QNN's power config id.  Raises OpdbError when it is released."""
+        """QNN's power config id.  Raises OpdbError if it was released."""
         return int(self.pointer)
 
     def set_profile(self, name: str) -> PowerResult:
-        """Votes as one of PROFILES says, in place of the vote before.  Raises OpdbError, QnnError."""
+        """Votes for one of PROFILES, replacing the previous vote.  Raises OpdbError, QnnError."""
         arena = Arena()
         return self._set(f"power profile {name}", dcvs_config(arena, self.number, _profile(name)))
 
     def set_rpc(self, latency_us: int = RPC_LATENCY_US, polling_us: int = RPC_POLLING_US) -> PowerResult:
-        """Sets the latency of RPC calls and how long the host polls for their end before it sleeps, in us.
+        """Sets the latency of RPC calls and the time the host polls for their end before it sleeps, in us.
 
-        0 polls not at all.  Raises OpdbError for values that QNN has no room for, QnnError.
+        0 disables polling.  Raises OpdbError for values that are too large for QNN, QnnError.
         """
         _within("RPC control latency", latency_us, MOST)
         _within("RPC polling time", polling_us, MOST_POLLING_US)
@@ -148,9 +148,9 @@ class Power(Resource):
         return self._set(f"RPC latency {latency_us} us, polling {polling_us} us", latency, polling)
 
     def set_memory_growth(self, size: int) -> PowerResult:
-        """Sets by how much at least the heap on the device grows when it is full, in bytes; QNN's default is 16 MB.
+        """Sets the minimum growth of the device heap when it is full, in bytes; QNN's default is 16 MB.
 
-        It holds for the whole process; QNN means it to be called once.  Raises OpdbError, QnnError.
+        Applies to the whole process; QNN intends it to be called once.  Raises OpdbError, QnnError.
         """
         _within("memory growth", size, MOST)
         arena = Arena()
@@ -159,7 +159,7 @@ class Power(Resource):
         config.u.memGrowSizeConfig = size
         configs = arena.configs("QnnHtpPerfInfrastructure_MemoryConfig_t", config)
         setting = f"memory growth {size} bytes"
-        self.number  # noqa: B018  # raises when this is closed
+        self.number  # noqa: B018  # raises if this is closed
         log = self.session.call(f"set {setting}", self._infrastructure.setMemoryConfig, DEVICE, CORE, configs)
         return _result(setting, log)
 

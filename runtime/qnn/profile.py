@@ -1,29 +1,29 @@
-"""Profiles: what a library reports about finalizing, executing, loading and freeing.
+"""Profiles: a library's reports about finalizing, executing, loading, and freeing.
 
-What QNN 2.47 does on x86-64 Linux (measured):
+Behavior of QNN 2.47 on x86-64 Linux (measured):
 
-- A profile holds the events of the last call alone: each call replaces them, and HTP gives the new events the
-  ids of the old, CPU frees the old.  So ``Profile`` reads them right after each call, before the lock of the
-  library is free, and keeps them by stage and run.
-- CPU answers 12002 to profileGetEventData; profileGetExtendedEventData works on CPU and HTP, with equal values
+- A profile has only the events of the last call: each call replaces them; HTP reuses the ids of the old events,
+  CPU frees the old events.  So ``Profile`` reads them right after each call, before releasing the library's
+  lock, and keeps them by stage and run.
+- CPU answers 12002 to profileGetEventData; profileGetExtendedEventData works on CPU and HTP, with the same values
   on HTP.  The timestamps of both are 0: only durations are known.
 - CPU: one event per call (300, 400, 500, in microseconds; loading a binary: none); "detailed" adds one 404 per
-  node, called "_<node>".  Any level number is accepted, all above basic act as detailed.
+  node, named "_<node>".  Any level number is accepted; all above basic act like detailed.
 - HTP: "basic" gives times of QNN and of the accelerator (300; 400 and 3004; 100 and 1004; 500 and 4003).
-  "detailed" adds the eight steps of a finalization (type 0), counts, and per node cycles under 3003, called
-  "<node>:OpId_<n> (cycles)"; "Input OpId_<n>" and "Output OpId_<n>" are the ends and "OpId_<n>" what HTP added,
-  as for other layouts.  They add up to 3003.
-  "linting" has 6001, the critical path, instead of 3003, and under each node 5001 to 5004; nodes and waits add
-  up to 6001.  Finalization has no sub-events then.  5004 is a mask and 5005 and 5006 are numbers of ops, though
-  the library calls their unit cycles.  A graph need not be finalized with a profile to be profiled later.
+  "detailed" adds the eight steps of a finalization (type 0), counts, and cycles per node under 3003, named
+  "<node>:OpId_<n> (cycles)"; "Input OpId_<n>" and "Output OpId_<n>" are the graph's inputs and outputs, and
+  "OpId_<n>" are ops that HTP added, e.g. for other layouts.  They add up to 3003.
+  "linting" has 6001, the critical path, instead of 3003, and 5001 to 5004 under each node; nodes and waits add
+  up to 6001.  Finalization then has no sub-events.  5004 is a mask and 5005 and 5006 are numbers of ops, although
+  the library reports their unit as cycles.  A graph can be profiled later even if it was finalized without a profile.
 - HTP runs as an emulation: times and cycles are those of this machine.  "Time for HVX + HMX power on and
   acquire" (3011) can exceed the time of the whole execution there.
-- The exception is what HTP reports of a finalization for some chips, at every level: Qualcomm's own simulation of the
-  graph on the chip.  2004 is its heading, 2006 to 2008 are cycles (expected, lower, upper), 2011 to 2016 bytes, 2017 the
-  number of ops that the simulation has no cost of, and one 2018 for each of them; 2019 to 2021 are 2006 to 2008 in
-  microseconds (QNN 2.50 and 2.51; 2.47 to 2.49 have none of the three).  The headings 2004, 2005, 2009, 2010 and the count 2017 come with
-  the unit us all the same.  opdb.measure.cost reads them.
-- With ``optrace``, which QNN takes at level "detailed" alone (else 1004), 600 holds the simulation as a Chrome trace,
+- The exception is finalization on HTP for some chips, which reports Qualcomm's own simulation of the graph on the
+  chip at every level.  2004 is its heading, 2006 to 2008 are cycles (expected, lower, upper), 2011 to 2016 bytes, 2017
+  the number of ops without a cost in the simulation, with one 2018 for each of them; 2019 to 2021 are 2006 to 2008 in
+  microseconds (QNN 2.50 and 2.51; 2.47 to 2.49 have none of the three).  The headings 2004, 2005, 2009, 2010 and the
+  count 2017 have the unit us anyway.  opdb.measure.cost reads them.
+- With ``optrace``, which QNN accepts only at level "detailed" (else 1004), 600 has the simulation as a Chrome trace,
   and the library writes <graph>_schematic.bin into the current folder of the process (QNN 2.47 and 2.51).
 """
 
@@ -60,7 +60,7 @@ UNITS = {
     lib.QNN_PROFILE_EVENTUNIT_NONE: "",
     lib.QNN_PROFILE_EVENTUNIT_BACKEND: "backend",
 }
-#: Stage -> the event with the time of the whole call, and that with the accelerator's part of it (HTP).
+#: Stage -> the event with the time of the whole call, and the event with the accelerator's part of it (HTP).
 STAGES = {
     "load": (
         lib.QNN_PROFILE_EVENTTYPE_INIT,
@@ -83,7 +83,7 @@ NODE = lib.QNN_PROFILE_EVENTTYPE_NODE
 _HTP_NODE = re.compile(r"(.*):OpId_\d+ \(cycles\)", re.DOTALL)
 _HTP_PREFIX = "QNN_HTP_PROFILE_EVENTTYPE_"
 _CORE_PREFIX = "QNN_PROFILE_EVENTTYPE_"
-#: Member of Qnn_Scalar_t by the name of its data type.
+#: Member of Qnn_Scalar_t by data type.
 _SCALARS = {
     lib.QNN_DATATYPE_UINT_64: "uint64Value",
     lib.QNN_DATATYPE_INT_64: "int64Value",
@@ -96,12 +96,12 @@ _SCALARS = {
 
 @dataclass(frozen=True)
 class Event:
-    """One figure that a library reports, and the finer ones under it.
+    """One figure that a library reports, and its sub-events.
 
-    ``name`` is the library's identifier, ``type`` QNN's number of what it is and ``type_name`` QNN's name for
-    it ("": none).  ``unit`` is us, bytes, cycles, count, object (``value`` is its size in bytes), backend or
-    "".  ``timestamp`` is as the library gives it, None for none.  ``node`` is the node of the graph that the
-    figure is of, "" for another figure.  ``data`` are the bytes of an object, b"" of a figure.
+    ``name`` is the library's identifier, ``type`` QNN's event type and ``type_name`` QNN's name for it ("":
+    none).  ``unit`` is us, bytes, cycles, count, object (``value`` is its size in bytes), backend, or "".
+    ``timestamp`` is the library's, or None.  ``node`` is the graph node that the figure is about, "" if none.
+    ``data`` has the bytes of an object, b"" for a figure.
     """
 
     name: str
@@ -115,7 +115,7 @@ class Event:
     data: bytes = field(default=b"", repr=False)
 
     def walk(self) -> Iterator[Event]:
-        """This event and all under it, depth first."""
+        """This event and all its sub-events, depth first."""
         yield self
         for event in self.events:
             yield from event.walk()
@@ -123,10 +123,10 @@ class Event:
 
 @dataclass(frozen=True)
 class ProfiledCall:
-    """What a library reported about one call.
+    """A library's report about one call.
 
-    ``stage`` is load, finalize, execute or free; ``graph`` the graph, "" for a context; ``run`` counts the
-    calls of a profile of the same stage and graph, from 0.  ``ops`` are the nodes of the graph, none of a graph
+    ``stage`` is load, finalize, execute, or free; ``graph`` is the graph, "" for a context; ``run`` counts a
+    profile's calls with the same stage and graph, from 0.  ``ops`` are the nodes of the graph, none for a graph
     from a context binary.
     """
 
@@ -138,7 +138,7 @@ class ProfiledCall:
 
     @property
     def total(self) -> Event | None:
-        """The time of the whole call, in us; None where the library gave none (CPU: load)."""
+        """The time of the whole call, in us; None if the library gave none (CPU: load)."""
         return self._event(STAGES[self.stage][0])
 
     @property
@@ -148,7 +148,7 @@ class ProfiledCall:
 
     @property
     def split(self) -> Event | None:
-        """The event whose sub-events split it by node or by step: in us on CPU, in cycles on HTP's nodes."""
+        """The event whose sub-events split it by node or step: in us on CPU, in cycles for HTP's nodes."""
         return next((e for e in self.events if e.events), None)
 
     def _event(self, type_: int) -> Event | None:
@@ -156,10 +156,10 @@ class ProfiledCall:
 
 
 class Profile(Resource):
-    """Collects what one backend reports; made by ``Backend.create_profile``.
+    """Collects one backend's reports; from ``Backend.create_profile``.
 
-    Pass it as ``profile=`` to Graph.finalize, Graph.execute, Graph.bind, Context.close and what loads a context.
-    It may be used for many calls, and after it is closed still holds what it collected.
+    Pass it as ``profile=`` to Graph.finalize, Graph.execute, Graph.bind, Context.close, and context loading.
+    It can be used for many calls, and keeps the collected data after it is closed.
     """
 
     def __init__(self, backend: Backend, level: str, *, optrace: bool = False) -> None:
@@ -184,23 +184,23 @@ class Profile(Resource):
 
     @property
     def calls(self) -> tuple[ProfiledCall, ...]:
-        """What was collected, oldest first."""
+        """The collected calls, oldest first."""
         return tuple(self._calls)
 
     def events(self, stage: str | None = None) -> tuple[Event, ...]:
-        """The topmost events of all calls, oldest first; of one stage: load, finalize, execute or free."""
+        """The top-level events, oldest first, of all calls or of one stage: load, finalize, execute, or free."""
         if stage is not None and stage not in STAGES:
             raise OpdbError(f"{stage!r} is not a stage; one of {', '.join(STAGES)}")
         return tuple(e for call in self._calls if stage in (None, call.stage) for e in call.events)
 
     def clear(self) -> None:
-        """Forgets what was collected; runs count from 0 again."""
+        """Discards the collected data; runs count from 0 again."""
         with self.session.lock:
             self._calls.clear()
             self._runs.clear()
 
     def record(self, stage: str, graph: str = "", ops: Sequence[GraphOp] = ()) -> None:
-        """Reads the events of the call just made.  Call it with the session's lock, held since that call."""
+        """Reads the events of the last call.  The session's lock must have been held since that call."""
         if self.level == "off":
             return
         ids, n = ffi.new("const QnnProfile_EventId_t **"), ffi.new("uint32_t *")
@@ -256,7 +256,7 @@ class Profile(Resource):
 
 
 def check_level(level: str, backend: str, optrace: bool = False) -> None:
-    """Raises OpdbError for a level that is none, or that ``backend`` does not have, also together with ``optrace``."""
+    """Raises OpdbError for a level that is invalid or that ``backend`` lacks, also in combination with ``optrace``."""
     if level not in LEVELS:
         raise OpdbError(f"{level!r} is not a profiling level; one of {', '.join(LEVELS)}")
     if level == "linting" and backend != "HTP":
@@ -268,16 +268,16 @@ def check_level(level: str, backend: str, optrace: bool = False) -> None:
 
 
 def type_names(backend: str) -> dict[int, str]:
-    """The names of the types of events that ``backend`` reports, e.g. 404 -> QNN_PROFILE_EVENTTYPE_NODE.
+    """The names of ``backend``'s event types, e.g. 404 -> QNN_PROFILE_EVENTTYPE_NODE.
 
-    They are QNN's; specs/abi says of which QNN has none and opdb made one up.
+    They are QNN's; specs/abi states which ones opdb invented because QNN has none.
     """
     prefixes = (_HTP_PREFIX, _CORE_PREFIX) if backend == "HTP" else (_CORE_PREFIX,)
     return {getattr(lib, name): name for prefix in prefixes for name in dir(lib) if name.startswith(prefix)}
 
 
 def node_of(backend: str, type_: int, name: str) -> str:
-    """The node of the graph that an event is of, "" for none; see the top of this file for the patterns."""
+    """The graph node that an event is about, "" if none; see the top of this file for the patterns."""
     if type_ != NODE:
         return ""
     if backend == "HTP":
@@ -293,7 +293,7 @@ def _create(backend: Backend, level: int) -> CData:
 
 
 def _object(data: CData) -> bytes:
-    """The bytes of an object, which are the library's until the next call; b"" of a figure."""
+    """A copy of the bytes of an object, which the library owns until the next call; b"" for a figure."""
     if data.unit != lib.QNN_PROFILE_EVENTUNIT_OBJECT or not data.u.opaque[0]:
         return b""
     return bytes(ffi.buffer(ffi.cast("char *", data.u.opaque[0]), data.u.opaque[1]))

@@ -1,4 +1,4 @@
-"""What a profile collected, as text, rows per node, JSON and a Chrome trace."""
+"""Reports of a profile's data as text, rows per node, JSON, and a Chrome trace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opdb.runtime.qnn.profile import NODE, STAGES, Event, Profile, ProfiledCall
 
 FORMATS = ("text", "json", "trace")
 VERSION = 1
-#: Row of NodeTime for what no node accounts for.
+#: The NodeTime row for the time that no node accounts for.
 REST = "(rest)"
 LAYOUT = (
     "the library gives durations without a time of day: calls follow one another, and so do the parts of a call, "
@@ -26,12 +26,12 @@ LAYOUT = (
 
 @dataclass(frozen=True)
 class NodeTime:
-    """What one node took, summed over ``runs`` calls.
+    """The time of one node, summed over ``runs`` calls.
 
-    ``node`` is the node's name, of a part that is no node the library's own, REST for what is left of the call.
-    ``op`` and ``origin`` (ex: the torch node) are "" where the graph does not say: of a part that is no node, and
-    in a graph from a context binary.  ``total`` and ``mean`` (per run) are in ``unit``, us or cycles; ``share``
-    is of the whole, from 0 to 1.
+    ``node`` is the node's name, the library's name for a part that is not a node, or REST for the remainder of the
+    call.  ``op`` and ``origin`` (e.g. the torch node) are "" if unknown: for a part that is not a node, and in a
+    graph from a context binary.  ``total`` and ``mean`` (per run) are in ``unit``, us or cycles; ``share`` is the
+    fraction of the whole, from 0 to 1.
     """
 
     graph: str
@@ -49,7 +49,7 @@ COLUMNS = ("graph", "node", "op", "origin", "runs", "mean", "unit", "share")
 
 
 def note(profile: Profile) -> str:
-    """What the figures of a profile are worth."""
+    """A note on how meaningful the figures of a profile are."""
     machine = platform.machine()
     if profile.backend == "HTP" and machine in ("x86_64", "AMD64"):
         return f"HTP is an emulation on {machine}: times and cycles are this machine's, not those of a device"
@@ -61,8 +61,8 @@ def note(profile: Profile) -> str:
 def node_times(profile: Profile, stage: str = "execute") -> list[NodeTime]:
     """The time of each node in the calls of one stage, in the library's order, per graph.
 
-    The shares of a graph add up to 1.  Empty where the calls were not split by node: at level basic, or when HTP
-    finalizes.  Raises OpdbError for a stage that is none.
+    The shares of a graph add up to 1.  Empty if the calls were not split by node: at level basic, or when HTP
+    finalizes.  Raises OpdbError for an unknown stage.
     """
     if stage not in STAGES:
         raise OpdbError(f"{stage!r} is not a stage; one of {', '.join(STAGES)}")
@@ -78,7 +78,7 @@ def _node_times(graph: str, calls: Sequence[ProfiledCall]) -> Iterator[NodeTime]
     splits = [call.split for call in calls if call.split]
     sums: dict[
         tuple[str, bool], float
-    ] = {}  # of the nodes, then of the other parts: a node may be called as one
+    ] = {}  # nodes are keyed apart from other parts, which may have the same names
     for event in (e for split in splits for e in split.events):
         key = (event.node, True) if event.node else (event.name, False)
         sums[key] = sums.get(key, 0) + event.value
@@ -103,7 +103,7 @@ def _node_times(graph: str, calls: Sequence[ProfiledCall]) -> Iterator[NodeTime]
 
 
 def origin_times(rows: Sequence[NodeTime]) -> list[NodeTime]:
-    """The rows with those of one origin summed: one torch node may have become several nodes of QNN."""
+    """The rows summed by origin, because one torch node may become several QNN nodes."""
     out: dict[tuple[str, str], NodeTime] = {}
     for row in rows:
         key = (row.graph, row.origin or f"\0{row.node}")
@@ -125,7 +125,7 @@ def origin_times(rows: Sequence[NodeTime]) -> list[NodeTime]:
 
 
 def rows(times: Sequence[NodeTime]) -> list[dict[str, Any]]:
-    """The times as rows of a table with the columns COLUMNS; the share in percent."""
+    """The times as table rows with at least the columns COLUMNS; the share in percent."""
     return [
         {**asdict(t), "mean": round(t.mean, 1) if t.mean < 100 else round(t.mean), "share": f"{t.share:.1%}"}
         for t in times
@@ -133,7 +133,7 @@ def rows(times: Sequence[NodeTime]) -> list[dict[str, Any]]:
 
 
 def text(profile: Profile) -> str:
-    """All events as an indented tree, one per line with value and unit, below the note."""
+    """All events as an indented tree below the note, one per line with value and unit."""
     lines = [_title(profile), note(profile)]
     if profile.level == "off":
         lines.append("level off: nothing was collected")
@@ -148,9 +148,9 @@ def text(profile: Profile) -> str:
 
 
 def document(profile: Profile) -> dict[str, Any]:
-    """Everything as JSON: the calls with their trees of events, and the nodes of finalization and execution.
+    """Everything as JSON data: the calls with their event trees, and the nodes of finalization and execution.
 
-    Times are in the unit given beside them.  Keys are only ever added within a ``version``.
+    Times are in the unit next to them.  Within a version (``opdb_profile``) keys are only added.
     """
     return {
         "opdb_profile": VERSION,
@@ -195,8 +195,8 @@ def _event(event: Event, ops: Mapping[str, GraphOp]) -> dict[str, Any]:
 def chrome_trace(profile: Profile) -> dict[str, Any]:
     """The calls in Chrome's trace event format, for chrome://tracing and Perfetto; times in us.
 
-    One slice per call, in it the accelerator's part, in it the nodes or steps.  Other figures of a call are its
-    ``args``.  See LAYOUT, which ``otherData`` repeats.
+    One slice per call contains the accelerator's part, which contains the nodes or steps.  Other figures of a call
+    are its ``args``.  See LAYOUT, which ``otherData`` repeats.
     """
     events: list[dict[str, Any]] = [
         {"ph": "M", "name": "process_name", "pid": 1, "tid": 1, "args": {"name": _title(profile)}},
@@ -221,7 +221,7 @@ def chrome_trace(profile: Profile) -> dict[str, Any]:
 
 
 def slices(call: ProfiledCall, start: float) -> Iterator[dict[str, Any]]:
-    """One call as complete events (ph X), the outermost first; ``start`` in us.  None for a call without a time."""
+    """One call as complete events (ph X), outermost first; ``start`` in us.  Empty for a call without a time."""
     if call.total is None:
         return
     whole = float(call.total.value)
@@ -264,7 +264,7 @@ def _slice(
 
 
 def render(profile: Profile, format_: str) -> str:
-    """The profile in one of FORMATS.  Raises OpdbError for another."""
+    """The profile in one of FORMATS.  Raises OpdbError for an unknown format."""
     if format_ == "text":
         return text(profile)
     if format_ == "json":
@@ -275,7 +275,7 @@ def render(profile: Profile, format_: str) -> str:
 
 
 def save(profile: Profile, path: Path | str, format_: str) -> None:
-    """Writes ``render`` to a file, whole or not at all.  Raises OpdbError."""
+    """Writes ``render`` to a file atomically.  Raises OpdbError."""
     write_atomically(Path(path), render(profile, format_))
 
 

@@ -1,4 +1,4 @@
-"""Real numbers at the ends of a graph: quantized on the way in, dequantized on the way out.
+"""Real numbers as a graph's inputs and outputs: quantizes inputs, dequantizes outputs.
 
 QNN's convention: real = (q + offset) * scale, with the scale in float32 (Qnn_ScaleOffset_t, QnnTypes.h).
 """
@@ -17,15 +17,15 @@ Array = np.ndarray[Any, Any]
 ENCODINGS = (
     "SCALE_OFFSET", "AXIS_SCALE_OFFSET", "BW_SCALE_OFFSET", "BW_AXIS_SCALE_OFFSET", "BLOCKWISE_EXPANSION",
 )  # fmt: skip
-#: The bits of an integer in blocks; QNN stores it in 8.
+#: The bits of an integer in a block encoding; QNN stores it in 8.
 BLOCK_BITS = 4
 
 
 def to_stored(tensor: GraphTensor, values: Any, where: str = "") -> Any:
-    """What a graph reads for real ``values`` of the tensor's shape; ``where`` names it in errors.
+    """Converts real ``values`` to the form a graph reads; ``where`` names the tensor in errors.
 
-    Quantized types: the nearest value, ties to even, saturated at the ends of the type (infinities too);
-    exact for float32 values and types of 8 and 16 bits.  Values of any other type are returned as they are.
+    Quantized types: the nearest value, ties to even, saturated at the limits of the type (infinities too);
+    exact for float32 values and types of 8 and 16 bits.  For other types, values are returned unchanged.
     Raises ConfigError for NaN, another shape, and a tensor without an encoding.
     """
     if not BY_SHORT[tensor.dtype].quantized:
@@ -44,7 +44,7 @@ def to_stored(tensor: GraphTensor, values: Any, where: str = "") -> Any:
 
 
 def to_real(tensor: GraphTensor, stored: Array, where: str = "") -> Array:
-    """What ``stored`` values of a tensor mean: float32 for quantized and float types, else as they are.
+    """Converts ``stored`` values to real numbers: float32 for 16-bit floats and quantized types, else unchanged.
 
     Raises ConfigError for a quantized tensor without an encoding.
     """
@@ -58,7 +58,7 @@ def to_real(tensor: GraphTensor, stored: Array, where: str = "") -> Array:
 
 
 def quantized(real: Array, dtype: str, quant: Quant, where: str) -> Array:
-    """Real values as stored values of a quantized type (short name); no NaN among them."""
+    """Real values, without NaN, as stored values of a quantized type (short name)."""
     scale, offset = _affine(quant, real.shape, where)
     bits = BLOCK_BITS if quant.blocks is not None else quant.bits
     low, high = limits(dtype) if bits is None else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
@@ -75,14 +75,14 @@ def limits(dtype: str) -> tuple[int, int]:
 
 
 def encoding_of(tensor: GraphTensor, where: str) -> Quant:
-    """The encoding of a quantized tensor.  Raises ConfigError where it has none: no scale is ever assumed."""
+    """The encoding of a quantized tensor.  Raises ConfigError if it has none: no scale is ever assumed."""
     if tensor.quant is None:
         raise ConfigError(f"{where}: {tensor.dtype} without an encoding; give it a scale and an offset")
     return tensor.quant
 
 
 def _affine(quant: Quant, shape: tuple[int, ...], where: str) -> tuple[Array, Array]:
-    """Scale and offset in float64, of shapes that broadcast with ``shape``."""
+    """Scale and offset in float64, with shapes that broadcast with ``shape``."""
     if quant.encoding not in ENCODINGS:
         raise ConfigError(
             f"{where}: opdb converts {' and '.join(ENCODINGS)}, not {quant.encoding}; pass stored values"
@@ -106,10 +106,10 @@ def _affine(quant: Quant, shape: tuple[int, ...], where: str) -> tuple[Array, Ar
 
 
 def _in_blocks(scale: Array, blocks: Blocks, axis: int, shape: tuple[int, ...]) -> Array:
-    """The scale of each element: blocks run along the dimension beside ``axis``, behind it where ``axis`` is the first."""
+    """The scale of each element: blocks run along dimension ``axis`` - 1, or along 1 if ``axis`` is 0."""
     beside = axis - 1 if axis else 1
     steps = scale[:, None] * np.asarray(blocks.scales, np.float64).reshape(scale.size, blocks.per_axis)
-    spread = np.repeat(steps, shape[beside] // blocks.per_axis, 1)  # [slices, elements along beside]
+    spread = np.repeat(steps, shape[beside] // blocks.per_axis, 1)  # [slices, elements along `beside`]
     along = [1] * len(shape)
     along[axis], along[beside] = spread.shape
     return (spread if axis < beside else spread.T).reshape(along)

@@ -1,7 +1,7 @@
-"""Calls into QNN as C source: libQnnSaver takes them in the place of a backend and writes them down.
+"""Calls into QNN as C source: libQnnSaver receives them instead of a backend and records them.
 
-The same code of opdb runs as on the real backend, so that the text shows the order and the arguments of its
-calls.  The Saver computes nothing: it accepts any op, and an execution fills its outputs with nothing.
+opdb runs the same code as on the real backend, so that the text shows the order and the arguments of its
+calls.  The Saver computes nothing: it accepts any op, and an execution does not fill its outputs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ALREADY = 4951  # QNN_SAVER_ERROR_ALREADY_INSTANTIATED
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a QNN function in a recording: its name in the interface, its arguments as C expressions."""
+    """One recorded call of a QNN function: its name in the interface, its arguments as C expressions."""
 
     function: str  # e.g. graphAddNode
     arguments: tuple[str, ...]
@@ -43,18 +43,18 @@ class Call:
 
 @dataclass(frozen=True)
 class Recording:
-    """``source`` is the C file, ``data`` the file that it reads tensors' data from, in the order of use."""
+    """A recording: ``source`` is the C file, ``data`` the file with the tensors' data, in the order of use."""
 
     source: Path
     data: Path
 
     def calls(self) -> tuple[Call, ...]:
-        """The calls in the order in which they were made; without those of the log."""
+        """The calls in order, without those of the log."""
         return calls(self.source.read_text(encoding="utf-8"))
 
 
 def calls(source: str) -> tuple[Call, ...]:
-    """The calls in the text of a recording.  The Saver writes each on a line of its own."""
+    """The calls in the text of a recording; the Saver writes one per line."""
     found = []
     for number, line in enumerate(source.splitlines(), 1):
         call = re.fullmatch(r"\s*VALIDATE\(error, interface\.(\w+)\((.*)\)\);\s*", line)
@@ -73,11 +73,11 @@ def recording(
 ) -> Iterator[Backend]:
     """A backend whose calls are written to ``folder`` as C when the block ends: SOURCE and DATA.
 
-    Use it as the ``backend`` ("CPU" or "HTP" with its ``soc``) that it stands for.  A process can record once,
-    as QnnSaver_initialize has no counterpart; the second time OpdbError is raised.  When the block ends with an
-    exception, nothing is written.  What HTP's custom configurations say (the SoC, precision, optimization,
-    VTCM, HVX threads) is not in the text: the Saver of 2.47 drops them, and refuses them (6000, 1000) where it is
-    told that the backend is HTP.
+    Use it like the ``backend`` ("CPU", or "HTP" with its ``soc``) that it replaces.  A process can record only once,
+    because QnnSaver_initialize has no counterpart; a second recording raises OpdbError.  If the block ends with an
+    exception, nothing is written.  HTP's custom configurations (the SoC, precision, optimization, VTCM, HVX
+    threads) are not in the text: the Saver of 2.47 drops them, and refuses them (6000, 1000) if it is configured
+    for HTP.
     """
     if backend not in RECORDED:
         raise OpdbError(
@@ -121,11 +121,10 @@ def record(
     inputs: Mapping[str, Mapping[str, Any]] | None = None,
     libraries: Libraries | None = None,
 ) -> Recording:
-    """Records how ``graphs`` are put into one context, finalized and released; see ``recording``.
+    """Records adding ``graphs`` to one context, finalizing, and releasing them; see ``recording``.
 
-    ``inputs``, by graph and tensor: executes each graph that is in it once, with these arrays.  Raises OpdbError
-    for a second recording in one process, ConfigError for names that no C program can hold, QnnError where the
-    Saver fails.
+    ``inputs`` by graph and tensor: each graph in it is executed once with these arrays.  Raises OpdbError for a
+    second recording in one process, ConfigError for names that are impossible in C, QnnError if the Saver fails.
     """
     options = options or GraphOptions()
     options.check(backend)
@@ -141,7 +140,7 @@ def record(
 
 
 def _check_names(graphs: Sequence[QnnGraph]) -> None:
-    """Refuses names of which the Saver of 2.47 makes text that is no C."""
+    """Refuses names from which the Saver of 2.47 would produce invalid C."""
     variables: dict[str, str] = {}
     for graph in graphs:
         for name in (graph.name, *graph.tensors, *(op.name for op in graph.ops)):
@@ -157,7 +156,7 @@ def _check_names(graphs: Sequence[QnnGraph]) -> None:
 
 
 def _initialize(path: Path, folder: str) -> None:
-    """Tells the Saver where to write.  No backend id: 2.47 then refuses HTP's configurations."""
+    """Sets the Saver's output folder.  Passes no backend id, because 2.47 would then refuse HTP's configurations."""
     arena = Arena()
     config = arena.new("QnnSaver_Config_t *")
     config.option = lib.QNN_SAVER_CONFIG_OPTION_OUTPUT_DIRECTORY

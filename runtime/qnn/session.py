@@ -1,4 +1,4 @@
-"""A loaded library with one log: every call into QNN goes through here."""
+"""A loaded library with one log; every call into QNN goes through here."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from opdb.runtime.qnn.errors import LEVELS, QnnError
 from opdb.runtime.qnn.handles import Handle, Resource
 from opdb.runtime.qnn.native import CODE, NULL, CData, ffi, lib
 
-#: One lock for each library: sessions of one library share a logger inside it, and its lines could go to another
-#: session's call (seen on HTP 2.47 with two backends and five threads).  Key: the address of the interface.
+#: One lock per library, by the address of its interface: sessions of one library share its logger, so lines could end
+#: up in another session's call (seen on HTP 2.47 with two backends and five threads).
 _locks: dict[int, threading.RLock] = {}
 DEBUG = 5  # QNN_LOG_LEVEL_DEBUG
 NOT_SUPPORTED = 1000  # QNN_COMMON_ERROR_NOT_SUPPORTED
 
 
 class Session:
-    """A library's interface with a log of its own.
+    """A library's interface with its own log.
 
-    Calls into one library are made one at a time, so that the lines logged meanwhile are the call's own
-    (QNN's log callback carries no user data).  ``handle`` owns all that is made from this session; every call
-    raises OpdbError once it is closed.
+    Calls into one library are serialized, so that the lines logged during a call belong to it (QNN's log callback
+    has no user data).  ``handle`` owns everything created from this session; every call raises OpdbError once it is
+    closed.
     """
 
     def __init__(self, path: Path, what: str, log_level: int) -> None:
@@ -41,7 +41,7 @@ class Session:
         self.lock = _locks.setdefault(int(ffi.cast("uintptr_t", self.interface)), threading.RLock())
         self._lines = ffi.new("char[]", lib.OPDB_QNN_LOG_BYTES)
         self._dropped = ffi.new("size_t *")
-        self.level = log_level  # QNN's number of the most talkative level
+        self.level = log_level  # QNN's number of the most verbose level
         self._heard: list[str] | None = None
         self.handle = self._create_log(log_level)
 
@@ -64,12 +64,12 @@ class Session:
         return Handle(out[0], release, None, self.lock)
 
     def has(self, name: str) -> bool:
-        """Whether the library has a function of QNN's interface: its table reaches so far, and not to NULL."""
+        """True if the library's function table is long enough to have a function and its entry is not NULL."""
         since = SINCE.get(name)
         return (since is None or self.core_api[:2] >= since) and getattr(self.api, name) != NULL
 
     def layouts(self, struct: str) -> tuple[str, ...]:
-        """The C types in which a library may read ``struct``, this one's likeliest first; see LAYOUTS."""
+        """The C types that a library may use for ``struct``, the likeliest for this one first; see LAYOUTS."""
         api = self.core_api[:2]
         rows = LAYOUTS[struct]
         known = [
@@ -78,14 +78,14 @@ class Session:
         return tuple(dict.fromkeys(r.struct for r in (*known, *reversed(rows))))
 
     def set_log_level(self, level: str) -> None:
-        """Changes the most talkative level that the library logs; one of LEVELS."""
+        """Changes the most verbose level that the library logs; one of LEVELS."""
         number = log_level(level)
         self.call("set its log level", "logSetLogLevel", self.handle.pointer, number)
         self.level = number
 
     @contextmanager
     def at_debug(self) -> Iterator[None]:
-        """Everything is logged meanwhile.  The lock must be held."""
+        """Logs at level debug inside the block.  The lock must be held."""
         before = self.level
         self.ask("logSetLogLevel", self.handle.pointer, DEBUG)
         try:
@@ -95,7 +95,7 @@ class Session:
 
     @contextmanager
     def listening(self) -> Iterator[list[str]]:
-        """The list to which the lines of every call are added meanwhile."""
+        """A list that collects the log lines of every call inside the block."""
         before, self._heard = self._heard, []
         try:
             yield self._heard
@@ -103,18 +103,17 @@ class Session:
             self._heard = before
 
     def call(self, stage: str, function: str | Callable[..., Any], *args: Any) -> tuple[str, ...]:
-        """Calls a QNN function; returns what it logged.  Raises QnnError(stage) for an error code."""
+        """Calls a QNN function and returns its log.  Raises QnnError(stage) for an error code."""
         code, log = self.ask(function, *args)
         if code:
             raise QnnError(stage, code, log, self.message(code))
         return log
 
     def ask(self, function: str | Callable[..., Any], *args: Any) -> tuple[int, tuple[str, ...]]:
-        """Calls a QNN function by its name in the interface, or a C function of opdb's.
+        """Calls a QNN function by its name in the interface, or one of opdb's C functions.
 
-        A Resource among ``args`` stands for its pointer, which is taken while no other thread can close it.
-        Returns the error code (0: none; 1000, not supported, where the library does not have it) and what was
-        logged.
+        A Resource among ``args`` is replaced by its pointer, while no other thread can close it.  Returns the
+        error code (0: none; 1000, not supported, if the library lacks the function) and the log.
         """
         if isinstance(function, str):
             if not self.has(function):
@@ -136,7 +135,7 @@ class Session:
         return code, log
 
     def message(self, code: int) -> str:
-        """The library's own words for an error code; "" if it has none."""
+        """The library's text for an error code; "" if it has none."""
         out = ffi.new("const char **")
         with self.lock:
             if not self.has("errorGetMessage") or self.api.errorGetMessage(code, out):
@@ -144,7 +143,7 @@ class Session:
             return native.text(out[0]).strip()
 
     def take_log(self) -> tuple[str, ...]:
-        """What the library has logged since the last time, oldest first."""
+        """The lines logged since the last call of this method, oldest first."""
         n = lib.opdb_qnn_log_take(self.log_number, self._lines, len(self._lines), self._dropped)
         if not n and not self._dropped[0]:
             return ()
@@ -155,14 +154,14 @@ class Session:
 
 
 def log_level(word: str) -> int:
-    """QNN's number of a log level.  Raises OpdbError for a word that is none."""
+    """QNN's number of a log level.  Raises OpdbError for an unknown level."""
     if word not in LEVELS.values():
         raise OpdbError(f"{word!r} is not a log level; one of {', '.join(LEVELS.values())}")
     return next(number for number, level in LEVELS.items() if level == word)
 
 
 def _line(raw: bytes) -> str:
-    """One record of the C side: a byte with the level, then the text, cleaned of the library's own marks."""
+    """One log record of the C code (a level byte, then the text) as a line, without the library's level marks."""
     message = raw[1:].decode(errors="replace").strip()
     for mark in ("<E> ", "<W> ", "<I> ", "<V> ", "<D> "):
         message = message.removeprefix(mark)

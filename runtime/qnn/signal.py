@@ -1,9 +1,9 @@
-"""Signals: stopping a finalization or an execution from outside, or after a time.
+"""Signals: stop a finalization or an execution from outside, or after a time.
 
-What QNN 2.47 does on x86-64 Linux (measured): no library has signals.  CPU and HTP answer 1000, not supported,
+Behavior of QNN 2.47 on x86-64 Linux (measured): no library has signals.  CPU and HTP answer 1000, not supported,
 to every signalCreate, HTP with "QnnSignal_signalCreate API not supported" although it declares the properties
-GRAPH_SUPPORT_EXECUTE_SIGNAL, SIGNAL_SUPPORT_ABORT and SIGNAL_SUPPORT_TIMEOUT; SAVER and IR answer 1000 too.  So
-what a library does when a signal strikes was never seen.  To stop a library that hangs here, ask it through
+GRAPH_SUPPORT_EXECUTE_SIGNAL, SIGNAL_SUPPORT_ABORT, and SIGNAL_SUPPORT_TIMEOUT; SAVER and IR answer 1000 too.  So
+a library's reaction to a signal was never observed.  To stop a library that hangs here, call it through
 opdb.execute.libraries.client.VendorWorker, whose requests have a timeout.
 """
 
@@ -25,7 +25,7 @@ MOST_US = 2**64 - 1
 
 
 class Signal(Resource):
-    """Stops the call that it is given to; made by ``Backend.create_signal``.
+    """Stops the call that it is passed to; from ``Backend.create_signal``.
 
     Pass it as ``signal=`` to Graph.finalize, Graph.execute or Graph.bind, to one call at a time.
     """
@@ -56,12 +56,12 @@ class Signal(Resource):
         return cls(backend, out[0])
 
     def trigger(self) -> None:
-        """Aborts the call that this signal was given to.  For another thread than that of the call.
+        """Aborts the call that this signal was passed to.  Use it from another thread than the call's.
 
-        It does not wait for the library's lock, which the call to be stopped holds.  That is safe: QNN means the
-        function to be called meanwhile, opdb shares nothing with it but the handle, and a lock of the signal's
-        own keeps the handle from being freed in between.  Raises QnnError (9001: no call has the signal; without
-        the library's log, which belongs to the call), OpdbError when the signal is closed.
+        It does not wait for the library's lock, which the running call holds.  That is safe: QNN intends the
+        function to be called meanwhile, opdb shares only the handle with it, and the signal's own lock keeps the
+        handle from being freed.  Raises QnnError (9001: no call has the signal; without the library's log, which
+        belongs to the call), OpdbError if the signal is closed.
         """
         with self._busy:
             code = int(self._trigger(self.pointer)) & CODE

@@ -1,4 +1,4 @@
-"""Op configs and tensors as QNN's C structs.  Memory belongs to the Arena that is passed in."""
+"""Op configs and tensors as QNN's C structs.  The Arena that is passed in owns the memory."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ SCALARS = {
 def array(data: Any, dtype: str, shape: tuple[int, ...], where: str) -> np.ndarray[Any, Any]:
     """``data`` as QNN stores a tensor of ``dtype`` (short name) and ``shape``: contiguous, row-major.
 
-    None gives zeros, a flat list is taken row-major.  Numbers are converted where none changes its meaning:
-    integers must fit, real numbers are rounded.  bf16 takes real numbers or uint16 bits; 4-bit types one
+    None gives zeros; a flat list is read row-major.  Numbers are converted if that keeps their meaning:
+    integers must fit, real numbers are rounded.  bf16 accepts real numbers or uint16 bits; 4-bit types use one
     byte per element (the libraries of 2.47 refuse tensors of these types).  Raises ConfigError.
     """
     stored = np.dtype(BY_SHORT[dtype].numpy or "uint8")
@@ -73,16 +73,16 @@ def _same_kind(given: np.dtype[Any], stored: np.dtype[Any]) -> bool:
 
 
 def _bf16(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The upper half of float32, rounded to nearest, ties to even."""
+    """The upper halves of float32 values, rounded to nearest, ties to even."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
     rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
     return np.where(np.isnan(values), np.uint16(0x7FC0), rounded)
 
 
 def fill_tensor(out: CData, arena: Arena, name: str, tensor: TensorConfig | GraphTensor, where: str) -> None:
-    """Writes a tensor into ``out`` (a Qnn_Tensor_t); a static one with its data.
+    """Writes a tensor into ``out`` (a Qnn_Tensor_t), with its data if static.
 
-    It has version 1, a sparse one version 2, in which what version 1 has stands at the same places.
+    It has version 1; a sparse tensor has version 2, which has the fields of version 1 at the same offsets.
     """
     out.version = lib.QNN_TENSOR_VERSION_1
     v = out.u.v1
@@ -116,7 +116,7 @@ def set_data(out: CData, arena: Arena, values: np.ndarray[Any, Any]) -> None:
 def fill_quant(out: CData, arena: Arena, quant: Quant | None, shape: tuple[int, ...], where: str) -> None:
     """Writes a Qnn_QuantizeParams_t for a tensor of ``shape``; None: undefined.
 
-    Raises ConfigError for what the struct cannot hold, and for arrays shorter than the library would read.
+    Raises ConfigError for encodings the struct cannot hold, and for arrays shorter than the library would read.
     """
     if quant is None:
         out.encodingDefinition = lib.QNN_DEFINITION_UNDEFINED
@@ -171,9 +171,9 @@ def _fill_encoding(out: CData, arena: Arena, quant: Quant, shape: tuple[int, ...
 
 
 def check_axis(tensor: GraphTensor, where: str) -> None:
-    """Refuses a graph tensor whose scales along an axis are not one for each slice.
+    """Raises ConfigError for a graph tensor that does not have exactly one scale per slice along its axis.
 
-    The libraries would take it (CPU-0332, HTP-0418).
+    The libraries would accept it (CPU-0332, HTP-0418).
     """
     quant = tensor.quant
     if quant is None or quant.encoding not in ("AXIS_SCALE_OFFSET", "BW_AXIS_SCALE_OFFSET"):
@@ -185,7 +185,7 @@ def check_axis(tensor: GraphTensor, where: str) -> None:
 
 
 def _expect(n: int, expected: int, what: str, where: str) -> None:
-    """Where a struct has no count, the library would read past the end of a shorter array."""
+    """Checks the length of an array without a count in its struct; the library would read past a shorter one."""
     if n != expected:
         raise ConfigError(f"{where}: {n} {what}; expected {expected}")
 
@@ -230,7 +230,7 @@ def _vectors(arena: Arena, quant: Quant, where: str) -> CData:
 
 
 def fill_param(out: CData, arena: Arena, param: ParamConfig, name: str, where: str) -> None:
-    """Writes a Qnn_Param_t.  ``name`` is the name of the tensor of a tensor parameter."""
+    """Writes a Qnn_Param_t.  ``name`` names the tensor of a tensor parameter."""
     out.name = arena.text(param.name)
     if param.shape is not None:
         out.paramType = lib.QNN_PARAMTYPE_TENSOR
@@ -250,7 +250,7 @@ def fill_param(out: CData, arena: Arena, param: ParamConfig, name: str, where: s
 
 
 def op_config(arena: Arena, config: OpConfig, name: str = "op") -> CData:
-    """A Qnn_OpConfig_t * for validation: tensors named after their slots or places."""
+    """A Qnn_OpConfig_t * for validation; tensors are named after their slots or positions."""
     inputs = arena.new("Qnn_Tensor_t[]", len(config.inputs))
     outputs = arena.new("Qnn_Tensor_t[]", len(config.outputs))
     params = arena.new("Qnn_Param_t[]", len(config.params))

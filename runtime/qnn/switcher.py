@@ -1,4 +1,4 @@
-"""Several contexts by the name of their file, switched while they run."""
+"""Switches between several contexts, identified by file, at run time."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class ContextSwitcher:
-    """Context files of one backend: loaded when first asked for, the least recently used released first.
+    """Context files of one backend: loaded on first use, the least recently used released first.
 
-    ``keep`` is how many stay loaded; a switch to one of them costs nothing.  ``folder`` is where relative names
-    are looked up (default: the current one).  A file that changes after it was loaded is read again once it is
-    released.  Threads may share a switcher: they take turns.
+    ``keep`` is the number of contexts that stay loaded; switching to one of them costs nothing.  ``folder`` is the
+    base of relative names (default: the current folder).  A file that changes after loading is only reread after its
+    context was released.  Threads may share a switcher: they take turns.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class ContextSwitcher:
             raise OpdbError(f"a switcher keeps at least one context loaded, not {keep}")
         self.backend = backend
         self.keep = keep
-        self.loads = 0  # how many times a file was read
+        self.loads = 0  # the number of times a file was read
         self._folder = Path() if folder is None else Path(folder)
         self._allow_other_build = allow_other_build
         self._contexts: OrderedDict[Path, Context] = OrderedDict()  # the most recently used last
@@ -52,9 +52,9 @@ class ContextSwitcher:
             return tuple(path for path, context in self._contexts.items() if not context.closed)
 
     def context(self, file: Path | str) -> Context:
-        """The context of a file.  It may be released by a later switch: keep the name, not the context.
+        """The context of a file.  A later switch may release it: keep the name, not the context.
 
-        Raises what ``Backend.load_context`` raises; the contexts that are loaded stay so.
+        Raises the errors of ``Backend.load_context``; loaded contexts then stay loaded.
         """
         path = (self._folder / file).resolve()
         with self._lock:
@@ -70,7 +70,7 @@ class ContextSwitcher:
             return context
 
     def graph(self, file: Path | str, name: str) -> Graph:
-        """A graph of a file by its name.  It lives as long as its context; see ``context``."""
+        """The graph with this name in a file.  It lives as long as its context; see ``context``."""
         with self._lock:
             return self.context(file).graph(name)
 
@@ -93,7 +93,7 @@ class ContextSwitcher:
                 context.close()
 
     def close(self) -> None:
-        """Releases all contexts; safe to repeat.  What is asked for afterwards is loaded again."""
+        """Releases all contexts; safe to repeat.  Later use loads them again."""
         with self._lock:
             while self._contexts:
                 self._contexts.popitem()[1].close()

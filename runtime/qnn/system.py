@@ -1,4 +1,4 @@
-"""libQnnSystem.so: what a context binary holds, without the backend that wrote it."""
+"""libQnnSystem.so: describes the contents of a context binary without the backend that wrote it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _lock = threading.RLock()
 class System:
     """The library, which stays loaded until the process ends; threads may share it.
 
-    ``api`` is its version, e.g. (1, 11, 0) in QNN 2.47.  Raises OpdbError when it cannot be opened.
+    ``api`` is its version, e.g. (1, 11, 0) in QNN 2.47.  Raises OpdbError if it cannot be opened.
     """
 
     def __init__(self, path: Path) -> None:
@@ -33,9 +33,9 @@ class System:
             raise OpdbError(f"{path}: its API is {'.'.join(map(str, self.api))}; opdb needs 1.x")
 
     def binary_info(self, binary: bytes | memoryview) -> BinaryInfo:
-        """What a library's context binary holds.  Raises QnnError, OpdbError.
+        """The contents of a library's context binary.  Raises QnnError, OpdbError.
 
-        Damaged bytes may crash the process: ask opdb.execute.libraries.context_info about what no checksum vouches for.
+        Damaged bytes may crash the process: use opdb.runtime.qnn.context_info for data without a verified checksum.
         """
         api = self._interface.api
         handle = ffi.new("QnnSystemContext_Handle_t *")
@@ -60,7 +60,7 @@ def _opened(path: Path) -> System:
 
 
 def system(libraries: Libraries) -> System:
-    """The System library beside the backends.  Raises OpdbError when there is none."""
+    """The System library in the backends' folder.  Raises OpdbError if there is none."""
     return _opened(libraries.path("SYSTEM"))
 
 

@@ -1,4 +1,4 @@
-"""Tensors that a library hands out, read from QNN's structs."""
+"""Reads tensors that a library returns from QNN's structs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DTYPES = {d.code: d.short for d in DTYPES}
 
 
 def _words(prefix: str) -> dict[int, str]:
-    """The enumerators of QNN's that begin with ``prefix``, by number, without it."""
+    """QNN's enumerators that begin with ``prefix``, by number, with the prefix removed."""
     return {getattr(lib, name): name.removeprefix(prefix) for name in dir(lib) if name.startswith(prefix)}
 
 
@@ -26,11 +26,10 @@ _ENCODINGS = _words("QNN_QUANTIZATION_ENCODING_")
 
 
 def read_tensor(struct: CData) -> tuple[GraphTensor, int]:
-    """A ``Qnn_Tensor_t`` of version 1 or 2 as data, and the id that its graph gave it.
+    """A ``Qnn_Tensor_t`` of version 1 or 2 as data, and the id that its graph assigned.
 
-    ``type`` is QNN's, e.g. APP_WRITE, also UPDATEABLE_STATIC and the like; the data of static tensors is not
-    read.  Nothing of the result points into the struct.  Raises OpdbError for what opdb does not know: another
-    version, data type or encoding.
+    ``type`` is QNN's, e.g. APP_WRITE or UPDATEABLE_STATIC; the data of static tensors is not read.  The result
+    does not point into the struct.  Raises OpdbError for an unknown version, data type, or encoding.
     """
     if struct.version not in (lib.QNN_TENSOR_VERSION_1, lib.QNN_TENSOR_VERSION_2):
         raise OpdbError(f"a tensor from the library has the version {struct.version}; opdb reads 1 and 2")
@@ -49,14 +48,14 @@ def read_tensor(struct: CData) -> tuple[GraphTensor, int]:
 
 
 def read_dynamic(struct: CData) -> tuple[bool, ...]:
-    """Which dimensions of a ``Qnn_Tensor_t`` are dynamic; () where none can be (version 1, or no list)."""
+    """True for each dynamic dimension of a ``Qnn_Tensor_t``; () if none can be (version 1, or no list)."""
     if struct.version != lib.QNN_TENSOR_VERSION_2 or struct.u.v2.isDynamicDimensions == NULL:
         return ()
     return tuple(bool(flag) for flag in struct.u.v2.isDynamicDimensions[0 : struct.u.v2.rank])
 
 
 def read_sparse(struct: CData) -> Sparse | None:
-    """How a ``Qnn_Tensor_t`` is sparse; None: dense.  Raises OpdbError for another layout than HYBRID_COO."""
+    """The sparsity of a ``Qnn_Tensor_t``; None if dense.  Raises OpdbError for other layouts than HYBRID_COO."""
     if struct.u.v1.dataFormat != lib.QNN_TENSOR_DATA_FORMAT_SPARSE:
         return None
     params = struct.u.v2.sparseParams
@@ -103,7 +102,7 @@ def _quant(params: CData, shape: tuple[int, ...], name: str) -> Quant | None:
 
 
 def _items(pointer: CData, n: int) -> Sequence[Any]:
-    """The first ``n`` elements; none of NULL."""
+    """The first ``n`` elements of an array; () for NULL."""
     return () if pointer == NULL else pointer[0:n]
 
 
@@ -114,7 +113,7 @@ def _pairs(pointer: CData, n: int) -> tuple[tuple[float, ...], tuple[int, ...]]:
 
 
 def _columns(e: CData) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    """Scales and offsets of a ``Qnn_BwAxisScaleOffset_t``; offsets of NULL are zeros."""
+    """Scales and offsets of a ``Qnn_BwAxisScaleOffset_t``; NULL offsets become zeros."""
     n = e.numElements
     return tuple(_items(e.scales, n)), tuple(_items(e.offsets, n)) or (0,) * n
 

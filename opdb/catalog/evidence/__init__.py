@@ -1,8 +1,8 @@
-"""Evidence: what libraries made of ops and of PyTorch's operators, counted by type row, version and chip.
+"""Evidence: results of libraries on ops and PyTorch operators, counted by type row, version, and chip.
 
-A cell is what one library showed for one chip in one place of execution; cells of an emulator and of a device have
-different keys, and nothing here adds them up.  ``format`` reads and writes the file, ``shipped`` is the one that opdb brings
-along, ``merged`` takes a colleague's in.  Measuring is opdb.measure.evidence.
+A cell holds the results of one library for one chip in one place of execution; emulator and device cells have different
+keys, and nothing here adds them up.  ``format`` reads and writes the file and has the ``shipped`` one; ``merge`` merges a
+colleague's.  opdb.measure.evidence does the measuring.
 """
 
 from __future__ import annotations
@@ -10,50 +10,50 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-#: Of a cell, from the first to the last; what the documents declare stands beside them.
+#: The stages of a cell, first to last; the documents' declarations are separate.
 STAGES = ("validates", "finalizes", "executes", "matches")
-#: An op in a type row by a library alone; a PyTorch operator by ExecuTorch's whole flow, with a precision as its row.
+#: "op": an op in a type row, run by a library alone; "torch": a PyTorch operator in ExecuTorch's flow, by precision.
 KINDS = ("op", "torch")
 EXECUTIONS = ("emulator", "host", "device")
-#: From the worst: a cell says the worst of its cases.
+#: Worst first: a cell has the worst status of its cases.
 WORST = ("crashed", "hung", "no", "yes", "not-applicable", "unknown")
 
 
 @dataclass(frozen=True, order=True)
 class Run:
-    """Where cells come from: which library, for which chip, on which machine, when and how."""
+    """The origin of cells: the library, the chip, the machine, the date, and the method."""
 
     backend: str  # e.g. HTP
     sdk: str  # e.g. 2.47
-    soc: str  # the chip that was named to the library; '' where there is none
-    execution: str  # one of EXECUTIONS: an emulated chip, the processor that the library is for, a device
+    soc: str  # the chip passed to the library; '' if none
+    execution: str  # one of EXECUTIONS: an emulated chip, the library's own processor, a device
     package: str  # e.g. onnxruntime-qnn
     version: str  # of the package; e.g. 2.3.0
     build_id: str
     sha256: str  # of the library
     date: str  # ISO 8601, UTC; e.g. 2026-11-27
-    host: str  # what the machine is, in words
+    host: str  # a description of the machine
     generator: str  # e.g. opdb 1.5.0
     seed: int = 0  # of the data
-    limit: int = 0  # the most cases of a cell; 0: all that the specs give
-    flow: str = ""  # of kind torch: e.g. ExecuTorch 1.4.1
+    limit: int = 0  # the maximum number of cases per cell; 0: all that the specs give
+    flow: str = ""  # for kind torch, e.g. ExecuTorch 1.4.1
 
     @property
     def library(self) -> str:
-        """E.g. HTP 2.47 (onnxruntime-qnn 2.3.0)."""
+        """The library's name, e.g. HTP 2.47 (onnxruntime-qnn 2.3.0)."""
         return f"{self.backend} {self.sdk} ({self.package} {self.version})"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What cases of one cell came to.
+    """The results of the cases of one cell.
 
-    ``counts``: for each of STAGES how many cases had which status; ``furthest``: the last stage that a case passed, ''
-    for none, ``case`` the name of that case and ``config`` its op config (JSON).  ``stopped``: the stage and status at which
+    ``counts``: the number of cases by status, for each of STAGES.  ``furthest``: the last stage that any case passed ('' if
+    none); ``case`` is the name of that case, ``config`` its op config (JSON).  ``stopped``: the stage and status at which
     the first case that did not pass all stages ended, e.g. "finalizes no", with the library's code and reason.
     """
 
-    spec: str  # the beginning of the hash of the cases
+    spec: str  # a prefix of the hash of the cases
     cases: int
     counts: tuple[Mapping[str, int], ...]
     furthest: str = ""
@@ -64,10 +64,10 @@ class Outcome:
     code: int | None = None
     code_name: str = ""
     reason: str = ""
-    errata: tuple[str, ...] = ()  # that explain what is not right
+    errata: tuple[str, ...] = ()  # errata that explain the failures
 
     def status(self, stage: str) -> str:
-        """The worst of the cases at a stage; "unknown" for none."""
+        """The worst status of the cases at a stage; "unknown" if there are none."""
         return min(self.counts[STAGES.index(stage)] or ["unknown"], key=WORST.index)
 
     @property
@@ -77,7 +77,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Key:
-    """What a cell is about.  ``row``: a type row, e.g. HTP.FP16.1; of kind torch a precision, e.g. 8a8w."""
+    """The identity of a cell.  ``row``: a type row, e.g. HTP.FP16.1; for kind torch a precision, e.g. 8a8w."""
 
     kind: str
     name: str
@@ -108,7 +108,7 @@ class Cell:
 
 @dataclass
 class Evidence:
-    """Cells by what they are about: one for each key."""
+    """Cells, one per key."""
 
     cells: dict[Key, Cell] = field(default_factory=dict)
 

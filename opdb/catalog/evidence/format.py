@@ -1,8 +1,8 @@
-"""The file of evidence: JSON lines, compressed by gzip, the same bytes for the same cells.
+"""The evidence file: gzipped JSON lines, the same bytes for the same cells.
 
 The first line is the head, {"format": "opdb-evidence", "version": 1, "cells": N}.  Then come runs, in order; then op
-configs and reasons, each once; then a line for each op (or PyTorch operator) and row: its outcomes, each with the numbers of
-the runs that had it.  ``zcat FILE`` shows all of it.
+configs and reasons, each once; then one line per op (or PyTorch operator) and row: its outcomes, each with the indices
+of the runs that had it.  ``zcat FILE`` shows all of it.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ FORMAT, VERSION = "opdb-evidence", 1
 #: The letter of a status in counts.
 LETTERS = {"yes": "y", "no": "n", "unknown": "u", "crashed": "c", "hung": "h", "not-applicable": "-"}
 _WORDS = {letter: word for word, letter in LETTERS.items()}
-#: The fields of an outcome that are texts, each kept once for the whole file.
+#: The text fields of an outcome; each distinct text is stored once per file.
 _TEXTS = ("case", "config", "stopped_case", "reason")
 _PLAIN = ("spec", "cases", "furthest", "stopped", "code", "code_name")
 
 
 def shipped_path() -> Path:
-    """The file that opdb brings along."""
+    """The path of the shipped evidence file."""
     return Path(str(files("opdb.catalog.evidence"))) / "shipped.jsonl.gz"
 
 
 def shipped() -> Evidence:
-    """The evidence that opdb brings along.  Raises OpdbError where the file is damaged."""
+    """The evidence shipped with opdb.  Raises OpdbError if the file is damaged."""
     path = shipped_path()
     return _read_once(path, path.stat().st_mtime_ns) if path.is_file() else Evidence()
 
@@ -47,7 +47,7 @@ def _read_once(path: Path, changed: int) -> Evidence:
 
 
 def read(path: Path) -> Evidence:
-    """Raises OpdbError for a file that cannot be read, is of another format, or is damaged; the line is named."""
+    """Reads a file of evidence.  Raises OpdbError if it is unreadable, of another format, or damaged (with the line)."""
     try:
         text = gzip.decompress(path.read_bytes()).decode("utf-8")
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
@@ -56,14 +56,14 @@ def read(path: Path) -> Evidence:
 
 
 def write(path: Path, evidence: Evidence) -> int:
-    """Writes the file whole or not at all; its size in bytes.  Raises OpdbError where it cannot be written."""
+    """Writes the file atomically and returns its size in bytes.  Raises OpdbError if it cannot be written."""
     data = packed(evidence)
     write_atomically(path, data)
     return len(data)
 
 
 def packed(evidence: Evidence) -> bytes:
-    """The bytes of the file: neither a time nor a file's name is in them."""
+    """The bytes of the file, without a time or file name in the gzip header."""
     text = "".join(f"{line}\n" for line in _lines(evidence))
     return gzip.compress(text.encode(), compresslevel=9, mtime=0)
 
@@ -92,7 +92,7 @@ def _lines(evidence: Evidence) -> Iterator[str]:
 
 
 def _outcome(outcome: Outcome, place: dict[str, int]) -> dict[str, Any]:
-    """The fields that say something; counts as e.g. "2y1n"."""
+    """The non-empty fields; counts are encoded as e.g. "2y1n"."""
     found = {name: getattr(outcome, name) for name in _PLAIN}
     found |= {name: place[text] for name in _TEXTS if (text := getattr(outcome, name))}
     found["counts"] = [
@@ -174,7 +174,7 @@ class _Reader:
 
 @cache
 def _counts(text: str) -> dict[str, int]:
-    """ "2y1n" -> yes: 2, no: 1."""
+    """Decodes counts, e.g. "2y1n" -> yes: 2, no: 1."""
     found, digits = {}, ""
     for letter in text:
         if letter.isdigit():

@@ -1,4 +1,4 @@
-"""A colleague's evidence taken in: newer cells replace older ones of the same key, and nothing else is touched."""
+"""Merges a colleague's evidence: newer cells replace older ones with the same key, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opdb.core.errors import OpdbError
 
 @dataclass
 class Merge:
-    """``evidence``: what holds after it; ``added``, ``replaced``: cells of the file that hold now; ``left``: those that do not."""
+    """``evidence``: the merged cells; ``added``, ``replaced``: cells taken from the file; ``left``: cells not taken."""
 
     evidence: Evidence
     added: list[Cell] = field(default_factory=list)
@@ -19,10 +19,10 @@ class Merge:
 
 
 def merge(ours: Evidence, theirs: Evidence, name: str) -> Merge:
-    """``theirs``, from the file ``name``, merged into ``ours``; both stay as they are.
+    """Merges ``theirs``, from the file ``name``, into a copy of ``ours``.
 
-    A key has its execution in it: what an emulator and what a device showed are never one cell.  Of one key the newer holds; of
-    one day ours does.  Raises OpdbError where the file calls another library by a version that is known.
+    Keys include the execution, so emulator and device results never share a cell.  The newer cell of a key wins; on the same
+    day ours does.  Raises OpdbError if the file uses a known version for a different library.
     """
     _same_libraries([*ours.runs], [*theirs.runs], name)
     merged = Merge(Evidence(dict(ours.cells)))
@@ -37,9 +37,9 @@ def merge(ours: Evidence, theirs: Evidence, name: str) -> Merge:
 
 
 def _same_libraries(ours: list[Run], theirs: list[Run], name: str) -> None:
-    """A version names one library: another build under it is another library, whose answers are not comparable.
+    """Raises OpdbError if a version names two different builds, whose results would not be comparable.
 
-    A device has a library of its own, built for it.
+    Devices have their own builds of the library.
     """
     known: dict[tuple[str, ...], Run] = {}
     for run in [*ours, *theirs]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from opdb.catalog.evidence import STAGES, Cell, Outcome, Run
 from opdb.core.sdk import sdk_number
 
-#: What it means that a stage did not say yes.
+#: The meaning of "no" at each stage.
 _NO = {
     "validates": "refused",
     "finalizes": "not finalized",
@@ -17,7 +17,7 @@ _NO = {
 
 
 def told(outcome: Outcome) -> str:
-    """E.g. right; wrong numbers in 1 of 3 (HTP-0201); refused; crashes in 2 of 3."""
+    """Summarizes an outcome, e.g. right; wrong numbers in 1 of 3 (HTP-0201); refused; crashes in 2 of 3."""
     found = []
     for stage, counts in zip(STAGES, outcome.counts, strict=True):
         for status, number in sorted(counts.items()):
@@ -36,7 +36,7 @@ def told(outcome: Outcome) -> str:
 
 
 def of_chips(cells: Iterable[Cell]) -> str:
-    """Cells of one row and library: what most chips have, then the others with their names."""
+    """Summarizes cells of one row and library: the most common outcome, then the others with their chips."""
     groups: dict[str, list[str]] = {}
     for cell in cells:
         groups.setdefault(told(cell.outcome), []).append(cell.run.soc)
@@ -47,7 +47,7 @@ def of_chips(cells: Iterable[Cell]) -> str:
 
 
 def by_row(cells: Iterable[Cell]) -> dict[str, dict[str, str]]:
-    """Row -> where, e.g. HTP 2.47 emulator -> what it came to there, chips that differ named."""
+    """Maps row -> place (e.g. HTP 2.47 emulator) -> outcome there, with the chips that differ."""
     groups: dict[tuple[str, str, str, str], list[Cell]] = {}
     for c in cells:
         groups.setdefault((c.row, c.run.backend, c.run.sdk, c.run.execution), []).append(c)
@@ -58,7 +58,7 @@ def by_row(cells: Iterable[Cell]) -> dict[str, dict[str, str]]:
 
 
 def provenance(runs: Iterable[Run]) -> list[str]:
-    """A line for each library: what it is, where and when it was asked, for which chips."""
+    """One line per library: its identity, where and when it ran, and for which chips."""
     groups: dict[tuple[str, ...], set[Run]] = {}
     for r in runs:
         groups.setdefault((r.backend, r.sdk, r.package, r.version, r.execution, r.flow), set()).add(r)

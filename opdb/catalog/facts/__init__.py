@@ -1,7 +1,7 @@
-"""Facts that opdb ships: documented ops and backends of QNN, ATen's schemas.  How they were made: refresh.py.
+"""Facts that opdb ships: the documented ops and backends of QNN, and ATen's schemas.  refresh.py makes them.
 
-What a document says, no more: nothing here was measured, except ``observed_dtypes``.  Reading needs neither
-torch nor the vendor's libraries.
+They repeat what the documents say; only ``observed_dtypes`` and ``observed_rows`` were measured.  Reading them
+needs neither torch nor the vendor's libraries.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class DocumentedParam:
 
 @dataclass(frozen=True)
 class DocumentedBackend:
-    """What one backend's supplement says: the rows of its table, and what it adds for single slots."""
+    """One backend's supplement: the rows of its table, and what it adds for single slots."""
 
     name: str
     source: str  # e.g. HtpOpDefSupplement.html@2.25.0#LayerNorm
@@ -84,7 +84,7 @@ class AtenArgument:
 
     @property
     def optional(self) -> bool:
-        """Whether the argument may be None."""
+        """True if the argument may be None."""
         return self.type.endswith("?")
 
 
@@ -105,7 +105,7 @@ def documented_ops() -> tuple[str, ...]:
 
 @cache
 def documented_op(name: str) -> DocumentedOp:
-    """The facts about one op; OpdbError with the nearest name for one that is not documented."""
+    """The facts about one op.  Raises OpdbError, with the nearest name, if it is not documented."""
     for table in (_qnn(), _newer()):
         if name in table["ops"]:
             break
@@ -120,7 +120,7 @@ def documented_op(name: str) -> DocumentedOp:
 
 
 def documented(name: str, raw: Facts, source: str, backends: Mapping[str, DocumentedBackend]) -> DocumentedOp:
-    """An op from facts in the form of the data files (qnn-2.25.0.json)."""
+    """Builds an op from facts in the format of the data files (qnn-2.25.0.json)."""
     return DocumentedOp(
         name,
         source,
@@ -135,24 +135,24 @@ def documented(name: str, raw: Facts, source: str, backends: Mapping[str, Docume
 
 
 def observed_dtypes(backend: str, op: str) -> tuple[str, ...]:
-    """The types that a library accepted in all slots at once (QNN CPU); () where it was not asked."""
+    """The types that a library accepted in all slots at once (QNN CPU); () if it was not probed."""
     found = _observed(backend, op)
     return tuple(found) if isinstance(found, list) else ()
 
 
 def observed_rows(backend: str, op: str) -> Mapping[str, Sequence[Mapping[str, str]]]:
-    """The rows of types that a library printed for an op, by configuration: slot -> type; {} where it printed none."""
+    """The type rows (slot -> type) that a library printed for an op, by configuration; {} if it printed none."""
     found = _observed(backend, op)
     return found if isinstance(found, dict) else {}
 
 
 def observed_source(backend: str) -> str:
-    """The run behind what was observed of a backend; e.g. probe CPU 2.47.0."""
+    """The probe run that observed a backend, e.g. probe CPU 2.47.0."""
     return str(_data("observed.json")["provenance"][backend])
 
 
 def observed_sdk(backend: str) -> str:
-    """The SDK of the library that was observed, e.g. 2.47."""
+    """The SDK of the observed library, e.g. 2.47."""
     return ".".join(observed_source(backend).split()[-1].split(".")[:2])
 
 
@@ -162,7 +162,7 @@ def _observed(backend: str, op: str) -> Any:
 
 @cache
 def aten_schema(target: str) -> AtenSchema:
-    """The schema of one overload; OpdbError with the nearest name for an unknown one."""
+    """The schema of one overload.  Raises OpdbError, with the nearest name, if it is unknown."""
     known = _data(f"aten-{TORCH}.json")["targets"]
     if target not in known:
         missing = f"aten.{target.removeprefix('aten.')}" if "." in target else f"aten.{target}.default"
@@ -178,12 +178,12 @@ def aten_schema(target: str) -> AtenSchema:
 
 
 def torch_targets(op: str) -> tuple[str, ...]:
-    """The ATen targets that mean the same as a QNN op, most common first; () where none is known."""
+    """The ATen targets with the meaning of a QNN op, most common first; () if none is known."""
     return tuple(_data("torch-names.json").get(op, ()))
 
 
 def summary(op: str) -> str | None:
-    """One sentence in opdb's own words."""
+    """A one-sentence description of an op in opdb's own words; None if there is none."""
     found = _data("summaries.json").get(op)
     return None if found is None else str(found)
 

@@ -1,11 +1,11 @@
-"""How opdb/catalog/facts/data was made: facts gathered from the vendor's documents, and PyTorch's own schemas.
+"""Makes opdb/catalog/facts/data from facts gathered from the vendor's documents, and from PyTorch's schemas.
 
     python -m opdb.catalog.facts.refresh qnn FOLDER     ops.json, backends.json, newer_ops.json, observed.json
     python -m opdb.catalog.facts.refresh aten           from the installed torch (the torch extra)
 
-The input of the first form is the facts as they were read off the documents (names, types, ranks, symbolic
-constraints; no sentences); this drops what says nothing and shortens the names of types.  Both forms are
-deterministic: one op or target on a line, so that a newer version shows as a readable diff.
+The first form takes the facts as they were read from the documents (names, types, ranks, symbolic
+constraints; no sentences), drops empty entries, and shortens type names.  Both forms are deterministic and
+write one op or target per line, so that a newer version shows as a readable diff.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from opdb.generated.constants.backends import BACKENDS
 DATA = Path(__file__).with_name("data")
 #: The document of each backend's supplement, in the SDK's documentation.
 SUPPLEMENTS = {b.name: b.supplement for b in BACKENDS.values() if b.supplement is not None}
-#: Of gathered facts, the keys of what libraries were seen to do, e.g. cpu_uniform_dtypes_2.47.0, htp_dtype_tables.
+#: Keys of gathered facts that libraries were observed to have, e.g. cpu_uniform_dtypes_2.47.0, htp_dtype_tables.
 UNIFORM, TABLES = re.compile(r"([a-z]+)_uniform_dtypes_(.+)"), re.compile(r"([a-z]+)_dtype_tables")
 #: Facts that are the same for every op, that follow from others, or that only say "not stated".
 DROPPED = {"macro", "index", "in_2.13_header", "since_opset", "class", "source"}
-#: Types of ATen arguments that a mapping can read; a target with another type is left out.
+#: Types of ATen arguments that a mapping can read; targets with other types are left out.
 ATEN_TYPES = {"Tensor", "int", "float", "Scalar", "bool", "str", "ScalarType", "Layout", "Device",
               "MemoryFormat"}  # fmt: skip
 
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> None:
 
 
 def write_qnn(folder: Path) -> None:
-    """qnn-<sdk>.json, backends-<sdk>.json, qnn-newer.json and observed.json from the gathered facts."""
+    """Writes qnn-<sdk>.json, backends-<sdk>.json, qnn-newer.json, and observed.json from the gathered facts."""
     ops, backends = _read(folder / "ops.json"), _read(folder / "backends.json")
     newer, observed = _read(folder / "newer_ops.json"), _read(folder / "observed.json")
     sdk = ops["sdk_version"]
@@ -67,7 +67,7 @@ def write_qnn(folder: Path) -> None:
 
 
 def _observed(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """By backend: the types that a library takes in all slots at once, or its rows by configuration."""
+    """Maps each backend to the types its library takes in all slots at once, or to its rows by configuration."""
     provenance: dict[str, str] = {}
     out: dict[str, Any] = {"provenance": provenance}
     for key, found in facts.items():
@@ -78,7 +78,7 @@ def _observed(facts: Mapping[str, Any]) -> dict[str, Any]:
             backend, version = (
                 match[1].upper(),
                 min(found, key=sdk_number),
-            )  # a later one has files of its own
+            )  # later versions have their own files
             out[backend] = {n: {c: [{s: BY_QNN[t].short for s, t in row.items()} for row in rows]
                                 for c, rows in configs.items()} for n, configs in found[version].items()}  # fmt: skip
         else:
@@ -94,7 +94,7 @@ def _op(op: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _param(param: Mapping[str, Any], macro: str) -> dict[str, Any]:
-    """Enum values without the prefix that all of one parameter share."""
+    """Strips the prefix that all enum values of a parameter share."""
     out: dict[str, Any] = _lean(param)
     for key in ("enum", "enum_since"):
         if out.get(key):
@@ -115,7 +115,7 @@ def _backend(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _newer(op: Mapping[str, Any]) -> dict[str, Any]:
-    """An op known from a header, with the table of types that the newest library printed."""
+    """An op known from a header, with the type table that the newest library printed."""
     about = ("reported_by", "first_header", "first_opset")
     measured = [k for k in op if k in about or UNIFORM.fullmatch(k) or TABLES.fullmatch(k)]
     out = _op({k: v for k, v in op.items() if k not in measured})
@@ -130,7 +130,7 @@ def _newer(op: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _lean(value: Any) -> Any:
-    """Without what is null, false, empty or dropped by name; short type names."""
+    """Removes entries that are null, false, empty, or in DROPPED, and shortens type names."""
     if isinstance(value, Mapping):
         return {k: _lean(v) for k, v in value.items() if k not in DROPPED and not _empty(k, v)}
     if isinstance(value, list):
@@ -141,12 +141,12 @@ def _lean(value: Any) -> Any:
 
 
 def _empty(key: str, value: Any) -> bool:
-    """Whether an entry says nothing; false is a value only where something is compared with it."""
+    """True if an entry says nothing; false says something only under the key "value", in comparisons."""
     return value is None or (value is False and key != "value") or value in ([], {})
 
 
 def _short(text: str) -> str:
-    """Type names in opdb's spelling, also inside symbolic expressions."""
+    """Rewrites type names in opdb's spelling, even inside symbolic expressions."""
     if text in BY_QNN:
         return BY_QNN[text].short
     for name in sorted(BY_QNN, key=len, reverse=True):
@@ -157,7 +157,7 @@ def _short(text: str) -> str:
 
 
 def write_aten() -> None:
-    """aten-<version>.json: every overload of ATen that changes nothing in place and returns tensors."""
+    """Writes aten-<version>.json: every ATen overload that takes and returns tensors and changes none in place."""
     try:
         import torch
     except ImportError as error:
@@ -176,7 +176,7 @@ def write_aten() -> None:
 
 
 def _schema(schema: Any) -> dict[str, Any] | None:
-    """The schema as data, or None where a mapping has no use for it."""
+    """The schema as data; None if a mapping cannot use it."""
     arguments = [_argument(a) for a in schema.arguments]
     returns = [_type(r.real_type) for r in schema.returns]
     writes = any(a.alias_info is not None and a.alias_info.is_write for a in schema.arguments)
@@ -203,7 +203,7 @@ def _argument(argument: Any) -> dict[str, Any]:
 
 
 def _type(real: Any) -> str:
-    """PyTorch's spelling; symbolic integers are integers, a number is a Scalar."""
+    """A type in PyTorch's spelling, with SymInt as int, SymBool as bool, and number as Scalar."""
     text = str(real)
     for wrapper, mark in (("Optional[", "?"), ("List[", "[]")):
         if text.startswith(wrapper):
@@ -219,7 +219,7 @@ def _read(path: Path) -> Any:
 
 
 def _write(name: str, document: Mapping[str, Any]) -> None:
-    """One entry of each table on a line."""
+    """Writes a data file with one table entry per line."""
     parts = []
     for key, table in document.items():
         lines = ",\n".join(

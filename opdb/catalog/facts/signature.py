@@ -1,6 +1,6 @@
-"""Schemas of torch operators: ATen's from the bundled facts, those of other libraries from a spec's ``signature``.
+"""Schemas of torch operators: ATen's from the bundled facts, other libraries' from a spec's ``signature``.
 
-A signature is what PyTorch prints for an operator: ``my_relu(Tensor x, *, float slope=0.5) -> Tensor``.
+A signature has the form that PyTorch prints: ``my_relu(Tensor x, *, float slope=0.5) -> Tensor``.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ ARGUMENT = re.compile(r"(?P<type>.+?)\s+(?P<name>[A-Za-z_]\w*)(?:\s*=\s*(?P<defa
 
 
 def torch_schema(target: str, signature: str | None = None) -> AtenSchema:
-    """The schema of ``target``: ATen's own, else read off ``signature``.
+    """The schema of ``target``: ATen's own, else parsed from ``signature``.
 
-    Raises OpdbError: an unknown ATen target, a target of another library without a signature or with another's.
+    Raises OpdbError for an unknown ATen target, an ATen target with a signature, and another library's target
+    whose signature is missing or belongs to another operator.
     """
     if target.startswith("aten.") and signature is not None:
         raise OpdbError(f"{target}: opdb knows ATen's schemas; leave 'signature' out")
@@ -40,7 +41,7 @@ def torch_schema(target: str, signature: str | None = None) -> AtenSchema:
 
 @lru_cache(maxsize=256)
 def read_signature(target: str, text: str) -> AtenSchema:
-    """The schema that PyTorch prints.  Raises OpdbError with what cannot be read."""
+    """Parses a schema as PyTorch prints it.  Raises OpdbError that names what cannot be parsed."""
     match = SIGNATURE.fullmatch(text.strip())
     if match is None:
         raise OpdbError(f"{target}: signature: '{text}' is not of the form name(Tensor x, int n=1) -> Tensor")
@@ -75,7 +76,7 @@ def read_signature(target: str, text: str) -> AtenSchema:
 
 
 def _parts(text: str) -> list[str]:
-    """What stands between commas outside of brackets."""
+    """Splits a text at the commas outside brackets."""
     parts, depth = [""], 0
     for char in text:
         depth += (char in "([") - (char in ")]")
@@ -87,7 +88,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _value(target: str, text: str | None) -> Any:
-    """The value of a default; names (of enums, e.g. contiguous_format) as text."""
+    """The value of a default; enum names (e.g. contiguous_format) stay text."""
     if text is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Read-only questions to the catalogue and its history: rows with stable keys.
+"""Read-only questions about the catalog and its history: rows with stable keys.
 
     rows = ask(Store(url), "support", Filters(op="LayerNorm", soc="SM8650"), where="validates <> 'yes'")
 
@@ -24,7 +24,7 @@ __all__ = ["QUESTIONS", "Filters", "Question", "Row", "agreement_of", "ask", "st
 
 @dataclass(frozen=True)
 class Question:
-    """A question, the keys of its rows in order, and the filters that it heeds."""
+    """A question, the keys of its rows in order, and the filters it accepts."""
 
     name: str
     about: str
@@ -157,15 +157,15 @@ QUESTIONS: dict[str, Question] = {
 }
 
 
-#: Old names of questions -> those of now; the old ones go with the next release.
+#: Old question names -> current ones; the next release drops the old names.
 RENAMED = {"measured": "evidence", "quirks": "errata"}
 
 
 def ask(store: Store, question: str, filters: Filters | None = None, where: str | None = None) -> list[Row]:
     """The rows that answer a question; each has all of ``QUESTIONS[question].columns``, in order.
 
-    Raises OpdbError for an unknown question, op, backend, SoC or dtype, a filter that the question does not
-    heed, or a ``where`` that cannot be read.
+    Raises OpdbError for an unknown question, op, backend, SoC, or dtype, a filter that the question does not
+    accept, or a ``where`` that cannot be parsed.
     """
     return list(stream(store, question, filters, where))
 
@@ -173,7 +173,7 @@ def ask(store: Store, question: str, filters: Filters | None = None, where: str 
 def stream(
     store: Store, question: str, filters: Filters | None = None, where: str | None = None
 ) -> Iterator[Row]:
-    """The same rows one by one: millions of measurements need no memory.  Raises as ``ask``, at once."""
+    """Yields the rows of ``ask`` one by one, so that millions of rows need little memory.  Raises like ``ask``, at the call."""
     asked = _checked(question, filters or Filters())
     columns: dict[str, str | None] = {c.name: c.type for c in ABOUT[asked.view].columns}
     return _answers(store, asked, filters or Filters(), condition(where, columns) if where else None)

@@ -1,4 +1,4 @@
-"""Datasette's metadata for a catalogue: the views with what they mean, the tables out of sight."""
+"""Datasette's metadata for a catalog: documents the views and hides the tables."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from opdb.catalog.schema import metadata
 from opdb.catalog.schema.views import ABOUT
 
-_UNITS = {"s": "s"}  # units that Datasette can convert; others stand in the description
+_UNITS = {"s": "s"}  # units that Datasette can convert; others go into the description
 _TITLE = "opdb: what QNN's documents say of its ops, and what its libraries do"
 
 
 def datasette(database: PurePath) -> dict[str, Any]:
     """The document for ``datasette FILE -m metadata.json``; ``database`` is the SQLite file.
 
-    Nobody may send SQL; the tables are hidden, not closed: what they hold is in the views.
+    Sending SQL is not allowed.  The tables are hidden but still readable; the views show their contents.
     """
     tables: dict[str, Any] = {name: {"hidden": True} for name in [*metadata.tables, "alembic_version"]}
     for view in ABOUT.values():

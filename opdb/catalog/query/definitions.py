@@ -1,4 +1,4 @@
-"""Questions about what the specs say: ops, params, types, torch, rules, chips, errata."""
+"""Questions about the specs: ops, params, types, torch, rules, chips, errata."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def params(view: View) -> list[Row]:
 
 
 def types(view: View) -> list[Row]:
-    """The type rows that one of the asked SDKs has, if any is asked about."""
+    """The type rows that any of the filtered SDKs has; all of them without an SDK filter."""
     rows, sdks = type_rows(view), view.filters.many("sdk")
     return [r for r in rows if not sdks or any(declared(r["since"], r["until"], s) for s in sdks)]
 
 
 def type_rows(view: View) -> list[Row]:
-    """Every documented type row; ``cells`` is slot: dtypes, those between | are all allowed."""
+    """Every documented type row; ``cells`` lists slot: dtypes, with alternatives separated by |."""
     conditions = [among("op", view.wanted_ops())]
     if backends := view.filters.many("backend"):
         conditions.append(among("backend", backends))
@@ -37,7 +37,7 @@ def type_rows(view: View) -> list[Row]:
 
 
 def torch(view: View) -> list[Row]:
-    """The candidates of every ATen target, in the order of its family: one op, or a chain of several."""
+    """The candidates (one op, or a chain of ops) of every ATen target, in the order of its family."""
     wanted = set(view.filters.many("op"))
     asked = [
         either([compared("torch_op", "=", n), begins("torch_op", f"{n}.")])
@@ -49,7 +49,7 @@ def torch(view: View) -> list[Row]:
 
 
 def unchecked(view: View) -> dict[tuple[str, str], dict[str, Row]]:
-    """(op, rule's full id) -> the backends that do not check the rule, each with the row that says so."""
+    """Maps (op, full rule id) to the backends that do not check the rule, each with its row of v_unchecked."""
     found: dict[tuple[str, str], dict[str, Row]] = defaultdict(dict)
     for r in view.read("v_unchecked", among("op", view.wanted_ops()), order=("op", "place")):
         found[r["op"], r["rule"]][r["backend"]] = r
@@ -75,7 +75,7 @@ def socs(view: View) -> list[Row]:
 
 
 def errata(view: View) -> list[Row]:
-    """The faults of vendor libraries that one of the asked chips and one of the asked SDKs have."""
+    """The errata that affect any of the filtered chips and any of the filtered SDKs."""
     conditions = []
     if view.filters.many("op") or view.filters.many("torch_op"):
         conditions.append(among("op", view.wanted_ops()))
@@ -91,5 +91,5 @@ def errata(view: View) -> list[Row]:
 
 
 def _has(listed: str | None, wanted: str) -> bool:
-    """Whether a list between commas has a name; one that is empty has all."""
+    """True if a comma-separated list contains a name; an empty list contains all names."""
     return listed is None or wanted in listed.split(", ")

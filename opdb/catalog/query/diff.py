@@ -1,11 +1,11 @@
-"""What differs between two SDKs, backends or SoCs: ops, type rows and rules in force, and what was measured.
+"""Differences between two SDKs, backends, or SoCs: ops, type rows, rules in force, and measurements.
 
     rows = diff(Store(url), side("2.25"), side("2.47"))
     rows = diff(Store(url), side("HTP:SM8450"), side("HTP:SM8750"))
 
-An SDK has what no `since` or `until` takes from it: a spec says nothing else about the past.  Parameters belong to
-the op, whatever the SDK and backend; where one may be used is said by rules.  A rule is taken for each side as what
-is left of it when `sdk` and what it reads of the chip have their values there: nothing, where it always holds.
+An SDK has everything that no `since` or `until` excludes; specs contain nothing else about the past.  Parameters belong
+to the op, whatever the SDK and backend; rules restrict their use.  A rule is compared as what remains of it on each side
+after `sdk` and the chip's values are filled in; a rule that always holds drops out.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ COLUMNS = (
     "regression",
     "example",
 )
-#: What a command may be asked to fail on.
+#: The conditions on which a command can be told to fail.
 FAILURES = ("regression", "removed", "changed")
 _STATUSES = ("validates", "finalizes", "executes", "matches")
 _MANY = 4096  # combinations of data types that are compared one by one
@@ -51,7 +51,7 @@ _MANY = 4096  # combinations of data types that are compared one by one
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two that are compared; what is None is open: every backend, any SoC, any SDK."""
+    """One side of the comparison; None leaves a field open: every backend, any SoC, any SDK."""
 
     backend: str | None = None
     soc: str | None = None
@@ -63,7 +63,7 @@ class Side:
 
 
 def side(text: str, backend: str | None = None, soc: str | None = None, sdk: str | None = None) -> Side:
-    """``2.47``, ``HTP``, ``HTP:SM8650`` or ``HTP:SM8650@2.47``; what it leaves open is taken from the others."""
+    """Parses ``2.47``, ``HTP``, ``HTP:SM8650``, or ``HTP:SM8650@2.47``; the arguments fill in missing parts."""
     place, at, version = text.partition("@")
     if not at and place[:1].isdigit():
         place, version = "", place
@@ -81,10 +81,11 @@ def side(text: str, backend: str | None = None, soc: str | None = None, sdk: str
 
 
 def diff(store: Store, a: Side, b: Side, op: str | None = None) -> list[Row]:
-    """What ``b`` has and ``a`` lacks (added), the reverse (removed), or has differently (changed).
+    """Lists what ``b`` has and ``a`` lacks (added), the reverse (removed), and what differs (changed).
 
-    ``regression``: what ran on ``a`` may not run on ``b``: an op or a type row is gone, a rule is new or other, a
-    measured yes became a no, a crash or a hang.  Raises OpdbError for an unknown op, backend or SoC.
+    ``regression``: something that ran on ``a`` may not run on ``b``: an op or a type row is gone, a rule is new or
+    changed, or a measured status got worse (e.g. yes to no, no to crashed).  Raises OpdbError for an unknown op,
+    backend, or SoC.
     """
     if a == b:
         raise OpdbError(f"both sides are {a}; nothing can differ")
@@ -103,18 +104,18 @@ def diff(store: Store, a: Side, b: Side, op: str | None = None) -> list[Row]:
 
 
 def _spelled(reader: Reader, s: Side, op: str | None) -> Side:
-    """The same with the SoC's own name.  Raises OpdbError for what is not known."""
+    """The side with the SoC's canonical name.  Raises OpdbError for unknown names."""
     known = View(reader, Filters(op, s.backend, s.soc, s.sdk)).filters
     return s if s.soc is None else replace(s, soc=known.many("soc")[0])
 
 
 def failing(rows: Sequence[Row], on: Sequence[str]) -> bool:
-    """Whether there is a regression, or something removed or changed: what is asked for in ``on``."""
+    """True if any row matches ``on``: "regression", "removed", or "changed"."""
     return any(r["change"] in on or ("regression" in on and r["regression"]) for r in rows)
 
 
 class _Definitions:
-    """What the specs say of one side, by op."""
+    """The ops, type rows, and rules that the specs give one side."""
 
     def __init__(self, view: View, s: Side) -> None:
         self.side = s
@@ -141,18 +142,18 @@ class _Definitions:
                 if s.backend in (None, name) and (s.sdk is None or declared(r["since"], r["until"], s.sdk)):
                     self.places[op, name] = sources.get(r["source_id"])
         for place in {(r["op"], r["backend"]) for r in every} - {(r["op"], r["backend"]) for r in self.rows}:
-            self.places.pop(place, None)  # it has type rows, and none of them in this SDK
+            self.places.pop(place, None)  # it has type rows, but none of them on this side
         every = rules(view)
         self.rules = [r for r in every if r["kind"] == "written" and (r["op"], r["backend"]) in self.places]
         self.rules += self._open(every, unchecked(view))
 
     def _lacks(self, row: Row) -> bool:
-        """Whether the chip of this side does not have what a type row needs."""
+        """True if this side's chip lacks a feature that a type row needs."""
         need = self.backends[row["backend"]].need(row["type_row"].split(".")[1])
         return need is not None and self.known.get(need.has) is False
 
     def _open(self, every: Sequence[Row], exempt: Mapping[tuple[str, str], Mapping[str, Any]]) -> list[Row]:
-        """The ops' own rules that some backend does not check, as each backend of this side takes them."""
+        """The ops' own rules that some backend does not check, with their strength on each backend of this side."""
         out = []
         for r in every:
             entries = exempt.get((r["op"], r["rule"]), {})
@@ -167,7 +168,7 @@ class _Definitions:
 
 
 def _across(a: _Definitions, b: _Definitions) -> bool:
-    """Whether two backends are compared: what is named after a backend is then told by what it says."""
+    """True if two backends are compared; type rows and rules are then matched by content, not by name."""
     return a.side.backend != b.side.backend
 
 
@@ -190,7 +191,7 @@ def _ops(a: _Definitions, b: _Definitions) -> list[Row]:
 
 
 def _types(a: _Definitions, b: _Definitions) -> list[Row]:
-    """The type rows of one side of which the other has not every combination; of ops that both have."""
+    """The type rows of one side that the other does not fully cover, for ops that both have."""
     out = []
     for one, other, change in ((a, b, "removed"), (b, a, "added")):
         allowed: dict[tuple[str, str], list[dict[str, set[str]]]] = defaultdict(list)
@@ -212,7 +213,7 @@ def _cells(row: Row) -> dict[str, set[str]]:
 
 
 def _covered(row: Mapping[str, set[str]], others: Sequence[Mapping[str, set[str]]]) -> bool:
-    """Whether the other rows contain each combination of a row."""
+    """True if the other rows cover every combination of a row; False if there are more than _MANY to compare."""
     if any(all(row[s] <= o.get(s, set()) for s in row) for o in others):
         return True
     size = 1
@@ -227,7 +228,7 @@ def _covered(row: Mapping[str, set[str]], others: Sequence[Mapping[str, set[str]
 
 
 def _rules(a: _Definitions, b: _Definitions) -> list[Row]:
-    """The rules that ask for something else on the two sides; of ops that both have."""
+    """The rules whose demands differ between the sides, for ops that both have."""
     before, after = _asked(a, b), _asked(b, a)
     out = []
     for key in sorted(before.keys() | after.keys()):
@@ -243,7 +244,7 @@ def _rules(a: _Definitions, b: _Definitions) -> list[Row]:
 
 
 def _asked(d: _Definitions, other: _Definitions) -> dict[tuple[str, str, str], tuple[Row, str]]:
-    """Each rule with what is left of it; across backends a rule is known by that, else by its id."""
+    """Each rule with what remains of it, keyed by the remainder across backends, else by its id."""
     across = _across(d, other)
     there = {(op, "" if across else backend) for op, backend in other.places}
     out = {}
@@ -254,7 +255,7 @@ def _asked(d: _Definitions, other: _Definitions) -> dict[tuple[str, str, str], t
     return out
 
 
-# -- rules with some names known
+# -- rules with known names filled in
 
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
@@ -263,7 +264,7 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 
 
 def residual(when: str | None, require: str | None, known: Mapping[str, int | None]) -> str | None:
-    """What a rule asks where some names have these values; None where it always holds.
+    """The condition that a rule still demands for the known names; None if it always holds.
 
     e.g. residual("gamma.dtype == sq16", "arch >= 73", {"arch": 68}) = "not gamma.dtype == sq16"
     """
@@ -290,7 +291,7 @@ def _is(node: ast.expr, value: bool) -> bool:
 
 
 class _Fold(ast.NodeTransformer):
-    """Puts numbers in place of names, and truth values in place of what they decide."""
+    """Replaces names with numbers, and decided conditions with truth values."""
 
     def __init__(self, values: Mapping[str, int]) -> None:
         self.values = values
@@ -339,7 +340,7 @@ def _joined(op: ast.boolop, parts: list[ast.expr], empty: bool) -> ast.expr:
 
 
 def _decided(op: ast.cmpop, left: ast.expr, right: ast.expr) -> bool | None:
-    """Whether a comparison of two numbers, or of a number with a list of them, holds; None where it is open."""
+    """Evaluates a comparison of two numbers, or of a number with a list; None if it is undecided."""
     if not isinstance(left, ast.Constant):
         return None
     if isinstance(right, ast.Constant):
@@ -352,15 +353,15 @@ def _decided(op: ast.cmpop, left: ast.expr, right: ast.expr) -> bool | None:
     return None
 
 
-# -- what was measured
+# -- measurements
 
-#: op; backend and SoC where the sides leave them open, else ""; the config.
+#: (op, backend, SoC, config); backend and SoC are "" if the side fixes them.
 _Asked = tuple[str, str, str, str]
 _OPEN = ("unknown", "", "")
 
 
 def _verdicts(view: View, a: Side, b: Side) -> list[Row]:
-    """The statuses of one config that are known on both sides and differ, counted by op and type row."""
+    """The statuses that are known on both sides of a config and differ, counted by op and type row."""
     before, after = _measured(view, a), _measured(view, b)
     groups: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for key in sorted(before.keys() & after.keys()):
@@ -379,7 +380,7 @@ def _verdicts(view: View, a: Side, b: Side) -> list[Row]:
 
 
 def _measured(view: View, s: Side) -> dict[_Asked, dict[str, tuple[str, str, str]]]:
-    """For each config the last word on each status: (status, type row, case)."""
+    """Maps each config to the latest known value of each status: (status, type row, case)."""
     found: dict[_Asked, dict[str, tuple[str, str, str]]] = defaultdict(dict)
     known = [r["sdk"] for r in view.reader.rows("SELECT DISTINCT sdk FROM library")]
     sdks = [k for k in known if s.sdk is not None and same_sdk(s.sdk, k)] + [s.sdk or ""]
@@ -414,7 +415,7 @@ JOIN library AS l ON l.id = e.library_id"""
 
 
 def _canonical(config: str) -> str:
-    """The op config without its id: two cases may ask the same."""
+    """The op config without its id, because two cases may have the same config."""
     if '"id"' not in config:
         return config
     document = json.loads(config)

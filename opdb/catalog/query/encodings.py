@@ -1,9 +1,9 @@
-"""Which data types and encodings the ports of an op may have together on one target, read off its type rows and rules.
+"""The combinations of data types and encodings that an op's ports may have on a target, from type rows and rules.
 
     Ports(Store(url), "HTP", "SM8650", "2.47").variants("Conv2d")    # one per combination of data types
 
-A rule is looked at with the data types of one combination, the encoding of one port, and the SoC and SDK: all else is
-unknown.  Only what it forbids for certain counts, so a variant asks for no more than the rules do.
+Rules are evaluated with the data types of one combination, the encoding of one port, the SoC, and the SDK; everything
+else is unknown.  Only a definite violation counts, so a variant is never stricter than the rules.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from opdb.spec.lang.certain import Rule, forbidden, parsed
 _AXES = range(8)  # HTP takes tensors of rank 8 at most
 _ALONG = ("AXIS_SCALE_OFFSET", "BW_AXIS_SCALE_OFFSET", "BLOCKWISE_EXPANSION", "VECTOR")
 
-#: What a rule must read to say anything here.
+#: Patterns of the names a rule must read to matter here.
 _ENCODED = re.compile(r"\.(?:encoding|symmetric|axis)\b|\bsame_quant\b")
 _READ = re.compile(rf"\.dtype\b|\bpresent\(|{_ENCODED.pattern}")
 
 
 @dataclass(frozen=True)
 class Encodings:
-    """Encodings that a port may have, and what is asked of them."""
+    """Encodings that a port may have, and their constraints."""
 
     names: tuple[str, ...]
-    symmetric: bool  # zero must be the middle
-    axes: tuple[int, ...] | None  # the axes that are allowed; None: all, or the encodings have none
-    shared: bool  # the encoding must be that of another port of the op
+    symmetric: bool  # the zero point must be in the middle
+    axes: tuple[int, ...] | None  # the allowed axes; None: all, or the encodings have no axis
+    shared: bool  # the encoding must equal that of another port of the op
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Port:
     dtype: str  # short name
     variadic: bool
     optional: bool
-    encodings: tuple[Encodings, ...]  # none for a type that is not quantized
+    encodings: tuple[Encodings, ...]  # empty for a type that is not quantized
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Variant:
 
 
 class Ports:
-    """The variants of every op on one target; the definitions are read once."""
+    """The variants of every op on one target; reads the definitions once."""
 
     def __init__(self, store: Store, backend: str, soc: str, sdk: str) -> None:
         chip = SOCS[soc_name(soc)]
@@ -76,7 +76,7 @@ class Ports:
                 if row["needs"] is None or getattr(chip, row["needs"]):
                     self.rows.setdefault(row["op"], []).append(row)
             self.rules: dict[str, list[Rule]] = {}
-            self.encoded: dict[str, list[Rule]] = {}  # those of them that read encodings
+            self.encoded: dict[str, list[Rule]] = {}  # the subset that reads encodings
             whole = View(reader, Filters())
             exempt = unchecked(whole)
             for r in rules(whole):
@@ -98,7 +98,7 @@ class Ports:
         return sorted(self.rows)
 
     def variants(self, op: str) -> list[Variant]:
-        """Each combination of data types once; [] for an op that the target has not."""
+        """Each combination of data types once; [] for an op that the target lacks."""
         found: dict[tuple[str, ...], Variant] = {}
         for row in self.rows.get(op, ()):
             cells = [cell.split(": ") for cell in row["cells"].split(", ")]
@@ -110,7 +110,7 @@ class Ports:
         return list(found.values())
 
     def _variant(self, op: str, dtypes: Mapping[str, str]) -> Variant | None:
-        """None where the rules forbid the combination, whatever the encodings are."""
+        """The variant of one combination; None if the rules forbid it whatever the encodings are."""
         slots = self.slots[op]
         known = {f"{slot}.dtype": dtype for slot, dtype in dtypes.items()} | self.values
         names = {g: [n for n in (slots[g] or "").split(", ") if n] for g in ("inputs", "outputs")}
@@ -127,8 +127,8 @@ class Ports:
                 given = {**known, f"present({slot})": True}
                 if forbidden(rules, given):
                     if not forbidden(rules, {k: v for k, v in given.items() if k != f"{slot}.dtype"}):
-                        return None  # with another data type it may be given
-                    break  # it must be left out, and so what comes after it
+                        return None  # it may be present with another data type
+                    break  # it and everything after it must be left out
                 allowed = tuple(self._encodings(op, slot, dtypes[slot], known, group == "outputs"))
                 if BY_SHORT[dtypes[slot]].quantized and not allowed:
                     return None

@@ -1,4 +1,4 @@
-"""Questions about what was measured: support, evidence, runs, agreement, coverage of the rules."""
+"""Questions about measurements: support, evidence, runs, agreement, coverage of the rules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opdb.catalog.schema import STATUS_COLUMNS
 from opdb.catalog.store.support import MEASURED_SDKS, sdk_number
 from opdb.core.sdk import same_sdk, version
 
-#: What support says of a measurement besides its statuses.
+#: Columns of support about a measurement, besides its statuses.
 _BESIDE = (
     "counts",
     "furthest",
@@ -27,7 +27,7 @@ _BESIDE = (
 
 
 def _asked(view: View) -> list[Sql]:
-    """The filters as conditions on columns of the same names; ``op`` holds the ops of a torch op too."""
+    """The filters as conditions on columns of the same names; a torch op filter becomes a condition on ``op``."""
     f = view.filters
     wanted = {name: list(f.many(name)) for name in ("op", "backend", "soc") if f.many(name)}
     if f.many("torch_op"):
@@ -38,7 +38,7 @@ def _asked(view: View) -> list[Sql]:
 
 
 def _sdks(view: View) -> list[str]:
-    """The SDKs on record that are asked about, and what was asked for as it was written."""
+    """The recorded SDKs that the filter matches, plus the filter's own values."""
     on_record = (("library", "sdk"), ("evidence_run", "sdk"), ("conformance_case", "sdk"), ("source", "version"), ("type_config", "since"),
                  ("op_backend", "since"))  # fmt: skip
     found = view.reader.rows(" UNION ".join(f"SELECT {c} AS sdk FROM {table}" for table, c in on_record))
@@ -47,9 +47,9 @@ def _sdks(view: View) -> list[str]:
 
 
 def runs(view: View) -> Iterator[Row]:
-    """Everything that was measured: probes, then conformance runs, each in the order in which it was recorded.
+    """Every measurement: probes, then conformance runs, each in the order of recording.
 
-    With ``disagree`` what the last sweeps over each op found, of probes alone.
+    With ``disagree``, only disagreements that the last probe sweeps over each op found.
     """
     conditions = _asked(view)
     rows = {(r["op"], r["type_row"]) for r in type_rows(view)} if view.dtypes else None
@@ -62,19 +62,19 @@ def runs(view: View) -> Iterator[Row]:
 
 
 def agreement(view: View) -> list[Row]:
-    """How often the last sweeps over each op agree with us, both ways, for each library and SoC."""
+    """Counts how often the last sweeps over each op agree with us, per library and SoC."""
     rows = view.read("v_agreement", *_asked(view))
     return sorted(rows, key=lambda r: (r["op"], r["backend"], r["soc"] or "", version(r["sdk"])))
 
 
 def census(view: View) -> list[Row]:
-    """For each op and library: how many configs it took, the furthest stage, a config that came there, what stopped it."""
+    """The configs that each library accepted per op, the furthest stage, a config that got there, and what stopped it."""
     rows = view.read("v_census", *_asked(view))
     return sorted(rows, key=lambda r: (r["op"], r["backend"], r["soc"] or "", version(r["sdk"])))
 
 
 def agreement_of_runs(view: View, runs: Collection[int]) -> list[Row]:
-    """The same for single probe runs, in their order."""
+    """The agreement of single probe runs, in the order of ``runs``."""
     found = {r["id"]: r for r in view.read("v_sweeps", among("id", runs))}
     return [{**found[i], "percent": _percent(found[i])} for i in runs if i in found]
 
@@ -86,7 +86,7 @@ def _percent(row: Row) -> float | None:
 def support(view: View) -> Iterator[Row]:
     """The five statuses of every documented or measured (op, type row, backend, SoC, SDK).
 
-    An SDK that is asked about and not on record has rows too: what the documents declare for it.
+    A filtered SDK without measurements has rows too, with the documents' declarations.
     """
     documented = bool(view.dtypes or view.filters.many("torch_op"))
     of_all = not view.filters.many("soc") and "v_support" not in view.narrowed
@@ -100,7 +100,7 @@ _ORDER = ("op", "place", "type_row", "backend", "soc", "sdk_number", "sdk")
 
 
 def _of_all_chips(view: View) -> Iterator[Row]:
-    """The rows of v_support for every chip, of which the database gives those of one chip of each part."""
+    """The rows of v_support for every chip, expanded from the rows of one chip per part."""
     members: dict[int, list[str]] = {}
     for r in view.reader.rows("SELECT part, soc FROM support_place ORDER BY part, soc"):
         members.setdefault(r["part"], []).append(r["soc"])
@@ -110,7 +110,7 @@ def _of_all_chips(view: View) -> Iterator[Row]:
     for _, group in groupby(rows, key=lambda r: (r["op"], r["place"], r["type_row"], r["backend"])):
         of_chips: dict[str, list[Row]] = {}
         for row in group:
-            del row["place"], row["sdk_number"]  # the order is known
+            del row["place"], row["sdk_number"]  # the rows are already ordered
             of_chips.setdefault(row["soc"] or "", []).append(row)
         for soc, found in sorted((soc, found) for first, found in of_chips.items() for soc in like[first]):
             for row in found:
@@ -118,7 +118,7 @@ def _of_all_chips(view: View) -> Iterator[Row]:
 
 
 def evidence(view: View) -> list[Row]:
-    """The cells of evidence that came in files, of ops and of PyTorch's operators in a whole flow."""
+    """The evidence cells from files, for ops and for PyTorch operators in a whole flow."""
     f = view.filters
     wanted = {name: list(f.many(name)) for name in ("op", "backend", "soc") if f.many(name)}
     conditions = [among(name, values) for name, values in wanted.items()]
@@ -133,7 +133,7 @@ def evidence(view: View) -> list[Row]:
 
 
 def _unmeasured(view: View) -> Iterator[Row]:
-    """The documented rows for an SDK that is asked about and that the view has not."""
+    """The documented rows for filtered SDKs that the view lacks."""
     measured: dict[str, set[str]] = {}
     for r in view.reader.rows(MEASURED_SDKS):
         measured.setdefault(r["backend"], set()).add(r["sdk"])
@@ -157,7 +157,7 @@ def _unmeasured(view: View) -> Iterator[Row]:
                 }  # fmt: skip
 
 
-#: Whether a row is declared for an SDK, on each chip of its backend.
+#: For each row and chip of its backend, "yes" if it is declared for an SDK.
 _DECLARED = """
 SELECT t.op, t.type_row, p.soc, b.asked, CASE WHEN d.id IS NULL THEN 'no' ELSE 'yes' END AS declared
 FROM op_type_row AS t
@@ -171,10 +171,10 @@ ORDER BY t.op, t.place, c.position"""
 
 
 def coverage(view: View) -> list[Row]:
-    """For each rule: where it is, and which cases tried it.  Counts of the latest result of each case.
+    """The cases that exercise each rule, counted by the latest result of each case.
 
     ``python`` and ``c``: results in which that validator reported the rule; ``positive``: accepted cases in
-    which the rule was in force; ``negative``: cases made to break it; ``executed``: results of those.
+    which the rule was in force; ``negative``: cases made to break it; ``executed``: results of both.
     """
     conditions: list[Sql] = [among("op", view.ops)]
     if backends := view.filters.many("backend"):

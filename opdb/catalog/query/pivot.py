@@ -1,6 +1,6 @@
-"""Rows of the question "support" as people know supported-op tables: an op to a line, a target to a column.
+"""Pivots rows of the question "support" into the usual supported-op table: one op per line, one target per column.
 
-A cell says how each documented configuration of data types fares on the target: ``yes: FP16 INT8; no: INT16``.
+A cell gives the verdict on each documented configuration of data types on the target: ``yes: FP16 INT8; no: INT16``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from opdb.catalog.query.rows import Row
 from opdb.catalog.schema import STATUS_COLUMNS
 from opdb.core.sdk import version
 
-#: The verdicts of a cell, in its order, and what each says.
+#: The verdicts of a cell, in order, and their meanings.
 VERDICTS = {
     "yes": "the library takes it, as far as it was asked: validation, preparation, execution, numbers",
     "no": "a stage refuses it, or the numbers are others",
@@ -24,10 +24,10 @@ _WORST = ("crashed", "hung", "no", "yes", "declared", "unknown")
 
 
 def pivot(rows: Iterable[Row], by_soc: bool) -> tuple[list[Row], list[str]]:
-    """The table and its columns: ``op``, then targets, e.g. CPU@2.47, HTP:SM8650@2.47.
+    """Returns the table and its columns: ``op``, then targets, e.g. CPU@2.47, HTP:SM8650@2.47.
 
-    Without ``by_soc`` one column stands for all SoCs: the worst that was measured on any.  A configuration that
-    one of several type rows fails, fails.  What devices did has columns of its own.  Rows in any order, each read once.
+    Without ``by_soc`` one column has the worst result over all SoCs.  A configuration fails if any of its type rows fails.
+    Device results have separate columns.  ``rows`` may be in any order and is read once.
     """
     cells: dict[str, dict[tuple[str, str, str, str], dict[str, str]]] = {}
     targets: dict[tuple[str, str, str, str], None] = {}
@@ -51,7 +51,7 @@ def pivot(rows: Iterable[Row], by_soc: bool) -> tuple[list[Row], list[str]]:
 
 
 def verdict(row: Row) -> str:
-    """The five statuses in one word, one of ``VERDICTS``.  That a library refuses what nobody declares is no verdict on it."""
+    """Condenses the five statuses to one of ``VERDICTS``; "unknown" if a library refuses an undeclared row."""
     if (row["declared"], row["validates"]) == ("no", "no"):
         return "unknown"
     measured = [row[c] for c in STATUS_COLUMNS[1:]]
@@ -62,7 +62,7 @@ def verdict(row: Row) -> str:
 
 
 def _config(type_row: str | None) -> str:
-    """HTP.FP16.1 -> FP16."""
+    """The configuration of a type row, e.g. HTP.FP16.1 -> FP16."""
     parts = (type_row or "").split(".")
     return parts[1] if len(parts) == 3 else type_row or "other"
 

@@ -1,4 +1,4 @@
-"""What all questions share: filters, and the definitions with what they inherit, read from SQL."""
+"""Shared parts of all questions: filters, and the definitions, including inherited parts, read from SQL."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ Several = str | Sequence[str] | None
 
 @dataclass(frozen=True)
 class Filters:
-    """What rows must be about: one value, several of which one must fit, or None for anything."""
+    """Filters on rows: a value, several values of which one must match, or None for anything."""
 
     op: Several = None
     backend: Several = None
     soc: Several = None
-    sdk: Several = None  # 2.47 stands for 2.47.0 too
-    dtype: Several = None  # short name or QNN's; a type row with it in any slot
+    sdk: Several = None  # 2.47 also matches 2.47.0
+    dtype: Several = None  # short name or QNN's; matches a type row with it in any slot
     torch_op: Several = None  # e.g. aten.relu.default, or aten.relu
-    disagree: bool | None = None  # True: only what a library said otherwise than we did
+    disagree: bool | None = None  # True: only probes where the library and we disagree
 
     def many(self, name: str) -> tuple[str, ...]:
-        """The values of a filter; none for anything."""
+        """The values of a filter; () if it is not set."""
         value = getattr(self, name)
         return () if value is None else (value,) if isinstance(value, str) else tuple(value)
 
 
 @dataclass(frozen=True)
 class Op:
-    """An op, and the definitions whose parts it has: its base's, then its own."""
+    """An op and the definitions it is made of: its base's, then its own."""
 
     name: str
     definitions: tuple[int, ...]
 
 
 class View:
-    """One reading of the database, narrowed by filters that have been checked against what is known.
+    """A read transaction on the database, narrowed by filters that were checked for unknown names.
 
-    ``narrowed`` is a condition on the columns of one view, by the view's name.
+    ``narrowed`` maps names of views to conditions on their columns.
     """
 
     def __init__(self, reader: Reader, filters: Filters, narrowed: Mapping[str, Sql] | None = None) -> None:
@@ -71,7 +71,7 @@ class View:
             self.ops = {name: op for name, op in self.ops.items() if name in asked}
 
     def _check(self) -> list[str]:
-        """The short names of the data types that are asked about."""
+        """The short names of the filtered data types.  Raises OpdbError for unknown values of filters."""
         f = self.filters
         _require("op", f.many("op"), self.ops)
         _require("backend", f.many("backend"), [b["name"] for b in self.backends.values()])
@@ -82,7 +82,7 @@ class View:
         return [dtype.short for dtype in found.values() if dtype is not None]
 
     def _sdks(self) -> tuple[str, ...]:
-        """The SDKs that the specs speak of, and those whose libraries were measured."""
+        """The SDKs that the specs mention, and the SDKs of measured libraries."""
         columns = (
             "version AS sdk FROM sdk",
             "sdk FROM library",
@@ -93,7 +93,7 @@ class View:
         return tuple(sorted(found))
 
     def stream(self, name: str, *conditions: Sql, order: Sequence[str] = ()) -> Iterator[Row]:
-        """The rows of an SQL view, as they come; text in the order of its characters."""
+        """Yields the rows of an SQL view; text sorts by code point."""
         columns = {c.name: c.type for c in ABOUT[name].columns}
         listed = ", ".join(f'"{c}"' for c in columns)
         query = f"SELECT {listed} FROM {name}"
@@ -106,7 +106,7 @@ class View:
         booleans = [c for c, kind in columns.items() if kind == "boolean"]
         for found in self.reader.rows(query, **values):
             row = dict(found)
-            for c in booleans:  # SQLite has numbers
+            for c in booleans:  # SQLite returns numbers
                 row[c] = None if row[c] is None else bool(row[c])
             yield row
 
@@ -114,12 +114,12 @@ class View:
         return list(self.stream(name, *conditions, order=order))
 
     def matching(self, query: str, *conditions: Sql) -> Iterator[Record]:
-        """The rows of a SELECT with these conditions on its columns, by id."""
+        """The rows of a SELECT that meet these conditions on its columns, ordered by id."""
         said, values = _where(conditions)
         return self.reader.rows(f"SELECT * FROM ({query}) AS asked{said} ORDER BY id", **values)
 
     def merged(self, table: str, key: str) -> dict[str, list[Record]]:
-        """The rows of a table by op: its base's first; its own take the place of those with the same key."""
+        """The rows of a table by op, the base's first; an op's own row replaces the base's row with the same key."""
         parts: dict[int, list[Record]] = {}
         for row in self.reader.rows(f"SELECT * FROM {table} ORDER BY position"):
             parts.setdefault(row["definition_id"], []).append(row)
@@ -136,14 +136,14 @@ class View:
         return not asked or any(same_sdk(s, version) for s in asked)
 
     def has_dtype(self, cells: str | None) -> bool:
-        """Whether a type row allows one of the data types that are asked about, in any slot."""
+        """True if a type row allows one of the filtered data types in any slot."""
         if not self.dtypes:
             return True
         found = {d for cell in (cells or "").split(", ") for d in cell.partition(": ")[2].split("|")}
         return not found.isdisjoint(self.dtypes)
 
     def wanted_ops(self) -> list[str]:
-        """The ops of the catalogue that are asked about, by name or by a torch op that becomes them."""
+        """The filtered ops, selected by name and by the torch ops that become them."""
         asked = self.filters.many("torch_op")
         if not asked:
             return list(self.ops)
@@ -157,7 +157,7 @@ class View:
 
 
 def _where(conditions: Sequence[Sql]) -> tuple[str, dict[str, Any]]:
-    """The clause in which every condition holds, with its values by name; nothing for none."""
+    """The WHERE clause that requires every condition, and its values by name; empty if there are no conditions."""
     if not conditions:
         return "", {}
     condition = every(conditions)

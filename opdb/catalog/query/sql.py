@@ -1,4 +1,4 @@
-"""Conditions on the columns of a view, as SQL text with a ? for each value; values never stand in the text."""
+"""Conditions on the columns of a view, as SQL text with a ? for each value; the text never contains values."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def compared(column: str, sign: str, value: Any) -> Sql:
 
 
 def among(column: str, values: Iterable[Any]) -> Sql:
-    """Whether a column has one of these values."""
+    """The condition that a column has one of these values."""
     return Sql(f'"{column}" IN ?', (list(values),))
 
 
 def is_(column: str, word: str) -> Sql:
-    """``word``: NULL, NOT NULL or TRUE."""
+    """The condition that a column is ``word``: NULL, NOT NULL, or TRUE."""
     return Sql(f'"{column}" IS {word}')
 
 

@@ -1,4 +1,4 @@
-"""The rows of the question "agreement" as text, for every command that shows them."""
+"""Formats rows of the question "agreement" as text for all commands."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COUNTS = (
 
 
 def agreement_cells(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
-    """A line per row, in the order of HEADER, and one per library and SoC over all ops."""
+    """One line per row, in the order of HEADER, then one total per library and SoC."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     lines = []
     for row in rows:
@@ -33,7 +33,7 @@ def agreement_cells(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
 
 
 def agreement_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Columns aligned with blanks; "" for no rows."""
+    """A text table with aligned columns; "" if there are no rows."""
     if not rows:
         return ""
     lines = [HEADER, *agreement_cells(rows)]

@@ -1,4 +1,4 @@
-"""docs/reference/sql-views.md: the views and their columns as Markdown."""
+"""Generates docs/reference/sql-views.md: the views and their columns as Markdown."""
 
 from __future__ import annotations
 

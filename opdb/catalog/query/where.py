@@ -3,12 +3,12 @@
     op = 'LayerNorm' and (validates <> 'yes' or code in (3110, 4005)) and not log like '%rank%'
 
 Comparisons = <> != < <= > >=, ``in (...)``, ``like`` (% and _, capitals do not matter), ``is null``, with
-``and``, ``or``, ``not`` and parentheses.  Strings are in single quotes.  As in SQL, what compares with an
+``and``, ``or``, ``not`` and parentheses.  Strings are in single quotes.  As in SQL, a comparison with an
 absent value is neither true nor false.
 
-The text is parsed, never passed on.  What every database decides as Python does (a column that equals a value of
-its type, or is one of some, or absent) becomes a condition in SQL beside it, with bound values, by which the
-database leaves out rows before Python looks at the rest.
+The text is parsed, never passed on.  Tests that every database decides as Python does (a column compared with a
+value or list of values of its type, or with null) also become an SQL condition with bound values, so that the
+database can drop rows before Python tests the rest.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from opdb.catalog.query.sql import Sql
 from opdb.core.errors import OpdbError
 
 Row = Mapping[str, Any]
-#: True, False, or None where an absent value leaves it open.
+#: True, False, or None if an absent value leaves the result open.
 Predicate = Callable[[Row], bool | None]
 Value = Callable[[Row], Any]
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A test of rows; ``sql``, if any, is true of every row that passes.  ``exact``: of no other, nor open else."""
+    """A test of rows; ``sql``, if any, holds for every row that passes.  ``exact``: ``sql`` equals the test, NULL for None."""
 
     test: Predicate
     sql: Sql | None = None
@@ -45,7 +45,7 @@ class Condition:
 class _Operand:
     value: Value
     column: str | None = None
-    type: str | None = None  # of a column that SQL knows: text, integer, number or boolean
+    type: str | None = None  # type of a column that SQL knows: text, integer, number, or boolean
     literal: Any = None
 
 
@@ -68,14 +68,14 @@ _WORDS = ("and", "or", "not", "in", "like", "is", "null", "true", "false")
 
 
 def parse_where(text: str, columns: Sequence[str]) -> Callable[[Row], bool]:
-    """A test of rows.  Raises OpdbError with the place for anything but such an expression."""
+    """Parses a test of rows.  Raises OpdbError with the place of a syntax error."""
     return condition(text, dict.fromkeys(columns)).keeps
 
 
 def condition(text: str, columns: Mapping[str, str | None]) -> Condition:
-    """A test of rows with these columns, and what SQL can say of it.  Raises OpdbError as ``parse_where``.
+    """Parses a test of rows with these columns into Python and, if possible, SQL.  Raises OpdbError like ``parse_where``.
 
-    ``columns``: name -> type, as ``opdb.catalog.schema.views`` has it; None for one that SQL does not know.
+    ``columns``: name -> type, as in ``opdb.catalog.schema.views``; None for a column that SQL does not know.
     """
     if len(text) > MAX_LENGTH:
         raise OpdbError(f"--where: longer than {MAX_LENGTH} characters")
@@ -221,7 +221,7 @@ def _denied(inner: Condition) -> Condition:
 def _compared(sign: str, left: _Operand, right: _Operand) -> Condition:
     said = None
     if left.column is not None and _same_type(left, right):
-        ordered = left.type in ("integer", "number")  # text is sorted as the database likes
+        ordered = left.type in ("integer", "number")  # databases sort text differently
         said = (
             sql.compared(left.column, sign, right.literal) if ordered or sign in ("=", "<>", "!=") else None
         )
@@ -240,7 +240,7 @@ def _is_in(left: _Operand, choices: Sequence[_Operand]) -> Condition:
 
 
 def _same_type(left: _Operand, right: _Operand) -> bool:
-    """Whether these are a column and a value that every database compares with it as Python does."""
+    """True if every database compares this column and this value as Python does."""
     value = right.literal
     if left.type is None or right.column is not None or value is None:
         return False
@@ -260,7 +260,7 @@ def _any(values: Sequence[bool | None]) -> bool | None:
 
 
 def _compare(sign: str, a: Any, b: Any) -> bool | None:
-    """None where a value is absent, or where text is compared with a number that it is not."""
+    """Compares two values; None if one is absent, or if a number is compared with text that is no number."""
     if a is None or b is None:
         return None
     if isinstance(a, str) is not isinstance(b, str):

@@ -1,12 +1,12 @@
-"""The SQL tables: definitions (kept in line with the specs), evidence and conformance (history).
+"""The SQL tables: definitions (kept in sync with the specs), evidence, and conformance (history).
 
 Principles.  Nouns in the singular; an integer ``id`` and a UNIQUE natural key; every constraint has a
-name, so that migrations can speak of it; ``position`` wherever order is meaning; nothing that only one
-database knows.  Expressions are text in the rule language.  Values without a fixed form are JSON text.
-A part of a definition belongs to the file that says it: what an op inherits is stored once, with its base.
-History names ops, rules, rows and SoCs by their permanent names, and '' (never NULL, which no UNIQUE
-sees) says that a backend, SoC or SDK plays no part.  Times are ISO 8601 text in UTC.
-The package imports SQLAlchemy, and builds the tables, when a table is first asked for: a question reads SQL as text.
+name, so that migrations can refer to it; ``position`` wherever order matters; no feature that only one
+database has.  Expressions are text in the rule language.  Values without a fixed form are JSON text.
+A part of a definition belongs to the file that states it: inherited parts are stored once, with the base.
+History refers to ops, rules, rows, and SoCs by their permanent names; '' (never NULL, which UNIQUE ignores)
+means that no backend, SoC, or SDK applies.  Times are ISO 8601 text in UTC.
+SQLAlchemy is imported and the tables are built on the first access to a table, because questions read SQL as text.
 """
 
 from __future__ import annotations

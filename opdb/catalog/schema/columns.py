@@ -1,4 +1,4 @@
-"""What tables are made of: columns by meaning, named checks, parts in order."""
+"""Building blocks of tables: columns by meaning, named checks, ordered parts."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ metadata = MetaData(
 
 
 def table(name: str, *parts: Any) -> Table:
-    """A table of definitions; sync gives the ids."""
+    """A table of definitions; sync assigns the ids."""
     return Table(name, metadata, Column("id", Integer, primary_key=True, autoincrement=False), *parts)
 
 
 def parts(name: str, parent: str, *columns: Any, key: str = "name", within: tuple[str, ...] = ()) -> Table:
-    """The parts of a row of ``parent``, in order, each with a name of its own (in groups, by ``within``)."""
+    """The ordered parts of a row of ``parent``, each with a unique name (per group, if ``within`` is given)."""
     group = (f"{parent}_id", *within)
     return table(
         name,
@@ -47,12 +47,12 @@ def parts(name: str, parent: str, *columns: Any, key: str = "name", within: tupl
 
 
 def listed(name: str, parent: str, column: str) -> Table:
-    """The values of a list that a row of ``parent`` has, in order; a value may be there twice."""
+    """The ordered values of a list that belongs to a row of ``parent``; a value may occur twice."""
     return table(name, of(parent), *position(), text(column), UniqueConstraint(f"{parent}_id", "position"))
 
 
 def history(name: str, *parts: Any) -> Table:
-    """A table whose rows come one by one; the database gives the ids."""
+    """A table whose rows are added one by one; the database assigns the ids."""
     return Table(name, metadata, Column("id", Integer, primary_key=True), *parts)
 
 
@@ -69,18 +69,18 @@ def number(name: str) -> Column[int]:
 
 
 def of(parent: str) -> Column[int]:
-    """The row that this one is a part of; it goes when that one goes.  A UNIQUE must begin with it."""
+    """The row that owns this one and takes it along when it is deleted.  A UNIQUE must begin with this column."""
     key = ForeignKey(f"{parent}.id", ondelete="CASCADE")
     return Column(f"{parent}_id", Integer, key, nullable=False)
 
 
 def to(other: str, nullable: bool = False, index: bool = False) -> Column[int]:
-    """A row that this one names; that one cannot go first."""
+    """A row that this one refers to; it cannot be deleted first."""
     return Column(f"{other}_id", Integer, ForeignKey(f"{other}.id"), nullable=nullable, index=index)
 
 
 def position() -> list[Any]:
-    """The place among its siblings, from 0."""
+    """The index among the row's siblings, from 0."""
     return [number("position"), CheckConstraint("position >= 0", name="position")]
 
 
@@ -90,7 +90,7 @@ def one_of(column: str, values: tuple[str, ...]) -> CheckConstraint:
 
 
 def shape() -> list[Any]:
-    """A shape as a list of dims (JSON) or as one expression."""
+    """A shape, either a list of dims (JSON) or one expression."""
     return [
         maybe("dims"),
         maybe("shape"),

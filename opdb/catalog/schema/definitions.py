@@ -1,4 +1,4 @@
-"""The tables that every sync brings in line with the specs."""
+"""The tables that every sync updates to match the specs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from opdb.catalog.schema.columns import (
 )
 from opdb.catalog.schema.names import BINDING_KINDS, FEATURES, RULE_KINDS, STATUS_COLUMNS, TABLES
 
-# -- what the world has
+# -- backends, chips, SDKs, and files
 
 source = table(
     "source", text("text"), text("document"), maybe("version"), maybe("locator"), UniqueConstraint("text")
@@ -39,24 +39,24 @@ backend = table(
     *position(),
     text("name"),
     Column("number", Integer, nullable=True),  # QNN's backend id
-    text("letter"),  # of its rules; e.g. H
-    maybe("context"),  # JSON: what its rules may read; e.g. {"arch": "u32"}
+    text("letter"),  # the first letter of its rule ids, e.g. H
+    maybe("context"),  # JSON: the names its rules may read, e.g. {"arch": "u32"}
     text("more", "{}"),  # JSON: the other fields of its file
-    maybe("about"),  # what it computes on
-    maybe("library"),  # its file, where opdb drives it
+    maybe("about"),  # the hardware it computes on
+    maybe("library"),  # its file, if opdb drives it
     Column("asked", Integer, nullable=False, server_default="0"),  # 1: the library answers on x86-64 Linux
     UniqueConstraint("name"),
     UniqueConstraint("letter"),
 )
-backend_need = parts(  # of type rows, by the first word of their configuration
+backend_need = parts(  # needs of type rows, by the first word of their configuration
     "backend_need",
     "backend",
     text("feature"),
     key="word",  # a column of soc, e.g. fp16
 )
-backend_chip = listed("backend_chip", "backend", "chip")  # the only ones that it runs on
+backend_chip = listed("backend_chip", "backend", "chip")  # the only chips it runs on
 chip_class = table(
-    "chip_class",  # chips of which rules of data types say the same; "": where no chip plays a part
+    "chip_class",  # chips that the rules of data types treat alike; "": no chip applies
     text("name"),  # e.g. V73 fp16
     Column("htp_arch", Integer, nullable=True),
     *(Column(name, Integer, nullable=False, server_default="0") for name in FEATURES),
@@ -70,12 +70,12 @@ soc = table(
     Column("soc_model", Integer, nullable=True),
     Column("htp_arch", Integer, nullable=True),
     text("more", "{}"),  # JSON: the other fields of socs.yaml
-    *(Column(name, Integer, nullable=False, server_default="0") for name in FEATURES),  # 1: it has
-    maybe("soc_ids"),  # numbers between blanks
-    maybe("libraries"),  # the versions that open it, e.g. since 2.48; null: all that were asked
+    *(Column(name, Integer, nullable=False, server_default="0") for name in FEATURES),  # 1: the chip has it
+    maybe("soc_ids"),  # numbers separated by blanks
+    maybe("libraries"),  # the versions that open it, e.g. since 2.48; null: all that were tried
     UniqueConstraint("chip"),
 )
-soc_name = listed("soc_name", "soc", "name")  # what it is sold as
+soc_name = listed("soc_name", "soc", "name")  # its marketing names
 sdk = table("sdk", text("version"), UniqueConstraint("version"))
 retired = table(
     "retired",
@@ -87,9 +87,9 @@ retired = table(
 )
 spec_file = table("spec_file", text("path"), text("sha256"), UniqueConstraint("path"))
 snapshot = table(
-    "snapshot",  # one row: the state that the last sync left
+    "snapshot",  # one row: the state after the last sync
     text("hash"),
-    text("reader"),  # which code read the files
+    text("reader"),  # the version of the code that read the files
     CheckConstraint("id = 1", name="single"),
 )
 
@@ -118,7 +118,7 @@ op_tensor = table(
     *position(),
     text("name"),
     *shape(),
-    text("dtypes", ""),  # short names between spaces
+    text("dtypes", ""),  # short names separated by spaces
     Column("optional", Boolean, nullable=False),
     Column("static", Boolean, nullable=False),
     Column("variadic", Boolean, nullable=False),
@@ -172,7 +172,7 @@ op_backend = table(
     UniqueConstraint("definition_id", "backend_id"),
 )
 type_config = parts("type_config", "op_backend", to("source", nullable=True), maybe("since"), maybe("until"))
-unchecked = parts(  # rules of the op that a backend does not check
+unchecked = parts(  # the op's rules that a backend does not check
     "unchecked", "op_backend", to("source"), maybe("since"), maybe("until"), maybe("why"), key="rule"
 )
 type_row = parts("type_row", "type_config")  # e.g. HTP.FP16.1
@@ -191,14 +191,14 @@ torch_mapping = parts(
     maybe("why"),
     to("source", nullable=True),
     maybe("signature"),
-    maybe("family"),  # that has the mapping as a candidate; NULL: the op's own spec
-    number("rank"),  # the candidate's place in the family
+    maybe("family"),  # the family that lists the mapping as a candidate; NULL: the op's own spec
+    number("rank"),  # the candidate's index in the family
     key="target",
 )
 torch_binding = parts(
     "torch_binding",
     "torch_mapping",
-    text("expression"),  # of an ignored argument: the reason
+    text("expression"),  # for an ignored argument, the reason
     one_of("kind", BINDING_KINDS),
     within=("kind",),
 )
@@ -207,12 +207,12 @@ kernel = table(
     "kernel",
     of("definition"),
     text("function"),
-    maybe("each"),  # JSON: what an element of the result is, where the function is generated
-    maybe("by"),  # the enum parameter that chooses among them
-    maybe("arguments"),  # names between blanks; NULL: all inputs, parameters and outputs
+    maybe("each"),  # JSON: the formula of one element of the result, if the function is generated
+    maybe("by"),  # the enum parameter that selects a formula
+    maybe("arguments"),  # names separated by blanks; NULL: all inputs, parameters, and outputs
     maybe("computes"),  # the data type that the function is written for
     maybe("scratch"),  # expression: bytes
-    maybe("tiling"),  # JSON: how a run can be divided
+    maybe("tiling"),  # JSON: ways to split a run
     UniqueConstraint("definition_id"),
 )
 kernel_dtype = listed("kernel_dtype", "kernel", "dtype")  # short name
@@ -237,13 +237,13 @@ family = table(
     UniqueConstraint("name"),
 )
 decomposition = table(
-    "decomposition",  # a candidate that is a chain of ops; those of one op are rows of torch_mapping
+    "decomposition",  # a candidate that is a chain of ops; candidates of one op are rows of torch_mapping
     text("name"),
     text("summary"),
     maybe("guard"),
     maybe("why"),
     text("family"),
-    number("rank"),  # its place in the family
+    number("rank"),  # its index in the family
     UniqueConstraint("name"),
 )
 decomposition_target = table(
@@ -276,22 +276,22 @@ step_binding = parts(
     within=("kind",),
 )
 
-# -- faults of vendor libraries
+# -- faults in vendor libraries
 
 erratum = table(
     "erratum",
     text("name"),  # its id; e.g. HTP-0042
     to("backend"),
-    maybe("op"),  # the op whose config the conditions read; the name, as an op can be written again
+    maybe("op"),  # the op whose config the conditions read; by name, because sync may rewrite the op
     text("title"),
-    maybe("pattern"),  # the ops that it needs, in words
+    maybe("pattern"),  # the ops it needs, in words
     text("effect"),
     maybe("guard"),  # `when`
     maybe("exception"),  # `unless`
     maybe("detail"),
     text("cause"),
-    maybe("since"),  # first version of QNN that has it
-    maybe("until"),  # last version
+    maybe("since"),  # first affected version of QNN
+    maybe("until"),  # last affected version
     text("arch"),  # JSON: Hexagon versions; []: all
     text("socs"),  # JSON: chips; []: all
     text("execution"),  # where it was seen
@@ -318,7 +318,7 @@ erratum_seen = table(
     UniqueConstraint("erratum_id", "position"),
 )
 erratum_evidence = table(
-    "erratum_evidence",  # what a device shows
+    "erratum_evidence",  # results on devices
     of("erratum"),
     *position(),
     text("device"),
@@ -331,10 +331,10 @@ erratum_evidence = table(
     UniqueConstraint("erratum_id", "position"),
 )
 
-# -- what sync works out: type rows by op, and support by class of chips
+# -- derived by sync: type rows by op, and support by class of chips
 
 op_type_row = table(
-    "op_type_row",  # of an op with what it inherits; one that was measured and that no document has is without a place
+    "op_type_row",  # an op's rows, including inherited ones; an undocumented row that was measured has no place
     text("op"),
     text("backend"),
     text("type_row"),  # e.g. HTP.FP16.1
@@ -344,11 +344,11 @@ op_type_row = table(
     maybe("until"),
     to("source", nullable=True),
     maybe("needs"),  # a column of soc, e.g. fp16
-    Column("place", Integer, nullable=True),  # among the rows of the op
+    Column("place", Integer, nullable=True),  # index among the op's rows
     UniqueConstraint("op", "type_row", "backend"),
 )
 op_type_cell = table(
-    "op_type_cell",  # each data type that a slot may have in a row
+    "op_type_cell",  # each data type that a row allows for a slot
     of("op_type_row"),
     *position(),
     text("slot"),
@@ -357,7 +357,7 @@ op_type_cell = table(
     Index("ix_op_type_cell_dtype", "dtype"),
 )
 declared = table(
-    "declared",  # opdb.spec.declared: SDKs that have a row on chips of a class
+    "declared",  # opdb.spec.declared: SDKs that have a row on a class of chips
     of("op_type_row"),
     to("chip_class"),
     number("first"),  # as numbers: 2.47.1 is 2047001
@@ -365,27 +365,27 @@ declared = table(
     UniqueConstraint("op_type_row_id", "chip_class_id", "first"),
 )
 support_place = table(
-    "support_place",  # chips with the same rows of support have the same part
+    "support_place",  # chips with the same support rows share a part
     number("part"),
-    text("soc"),  # "": where no chip plays a part
+    text("soc"),  # "": no chip applies
     UniqueConstraint("part", "soc"),
 )
 support = table(
-    "support",  # opdb.catalog.store.support: what v_support says, once for all chips of a part
+    "support",  # opdb.catalog.store.support: the contents of v_support, stored once for all chips of a part
     of("op_type_row"),
     number("part"),
     text("sdk"),
     number("sdk_number"),
-    Column("device", Boolean, nullable=False),  # what a device did has rows of its own
+    Column("device", Boolean, nullable=False),  # results on devices have separate rows
     *(text(c) for c in STATUS_COLUMNS),
     to("evidence_cell", nullable=True),
-    Column("own", Boolean, nullable=False),  # whether one's own runs say it, not the evidence
-    number("n"),  # of one's own measurements
-    maybe("at"),  # the last of them
-    maybe("library"),  # that they asked
+    Column("own", Boolean, nullable=False),  # from own runs, not from evidence
+    number("n"),  # the number of own measurements
+    maybe("at"),  # the time of the last one
+    maybe("library"),  # the library they ran
     UniqueConstraint("op_type_row_id", "part", "sdk", "device"),
 )
 
-#: In an order in which parents come first.
+#: Ordered so that parents come first.
 
 DEFINITIONS = tuple(metadata.tables[name] for name in TABLES)

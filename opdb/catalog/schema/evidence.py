@@ -1,4 +1,4 @@
-"""The tables of evidence that came in a file: shipped with opdb, or merged from a colleague's.  The file brings them back."""
+"""The tables of evidence from files: shipped with opdb, or merged from a colleague.  The files can restore them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _MEASURED = ("validates", "finalizes", "executes", "matches")
 evidence_file = history(
     "evidence_file",
     text("origin"),
-    text("sha256"),  # of the shipped file that was loaded
+    text("sha256"),  # hash of the loaded shipped file
     UniqueConstraint("origin"),
 )
 evidence_run = history(
     "evidence_run",  # one library for one chip, on one day and machine
     text("origin"),
-    text("uid"),  # of all that follows
+    text("uid"),  # computed from all columns below
     text("backend"),
     text("sdk"),
     text("soc", ""),
@@ -31,20 +31,20 @@ evidence_run = history(
     text("host", ""),
     text("generator", ""),
     Column("seed", BigInteger, nullable=False),
-    number("case_limit"),  # the most cases of a cell; 0: all
-    text("flow", ""),  # the whole flow that was run, e.g. ExecuTorch 1.4.1
+    number("case_limit"),  # the maximum number of cases per cell; 0: all
+    text("flow", ""),  # the flow that was run, e.g. ExecuTorch 1.4.1
     one_of("origin", ORIGINS),
     one_of("execution", ("emulator", "host", "device")),
     UniqueConstraint("origin", "uid"),
 )
 evidence_outcome = history(
-    "evidence_outcome",  # what cells came to; several runs can have the same
+    "evidence_outcome",  # outcomes of cells; several runs can share one
     text("origin"),
     text("kind"),
     text("name"),  # an op, or an ATen target
-    text("type_row"),  # or a precision
+    text("type_row"),  # or a precision, for kind torch
     number("position"),
-    text("spec"),  # the beginning of the hash of the cases
+    text("spec"),  # a prefix of the hash of the cases
     number("cases"),
     *(text(c, "unknown") for c in _MEASURED),
     *(one_of(c, STATUSES) for c in _MEASURED),
@@ -57,7 +57,7 @@ evidence_outcome = history(
     Column("code", Integer, nullable=True),
     text("code_name", ""),
     text("reason", ""),
-    text("errata", ""),  # between blanks
+    text("errata", ""),  # separated by blanks
     one_of("kind", ("op", "torch")),
     one_of("origin", ORIGINS),
     UniqueConstraint("origin", "kind", "name", "type_row", "position"),
@@ -67,9 +67,9 @@ evidence_cell = history(
     "evidence_cell",
     of("evidence_outcome"),
     to("evidence_run", index=True),
-    Column("newest", Boolean, nullable=False),  # of those about the same
+    Column("newest", Boolean, nullable=False),  # the newest cell of its key
     UniqueConstraint("evidence_outcome_id", "evidence_run_id"),
 )
 
-#: In an order in which parents come first.
+#: Ordered so that parents come first.
 EVIDENCE = (evidence_file, evidence_run, evidence_outcome, evidence_cell)

@@ -1,4 +1,4 @@
-"""The tables of what happened: evidence, conformance.  They outlive the definitions."""
+"""The tables of measurements: probes and conformance runs.  They outlive the definitions."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def _statuses(*columns: str) -> list[Any]:
 
 
 def _reply() -> list[Any]:
-    """What a library said: the low 16 bits of the code, its name, the log."""
+    """A library's reply: the low 16 bits of the code, the code's name, the log."""
     return [Column("code", BigInteger, nullable=True), text("code_name", ""), text("log", "")]
 
 
 # -- evidence
 
 library = history(
-    "library",  # named by what it is, not by where it lies
+    "library",  # identified by its contents, not by its path
     text("package"),  # e.g. onnxruntime-qnn
     text("version"),  # e.g. 2.3.0
     text("build_id"),
@@ -35,7 +35,7 @@ library = history(
 
 
 def _run(name: str, *parts: Any, last: tuple[Any, ...] = ()) -> Table:
-    """One execution of a command that measures; ``last`` are columns that came later."""
+    """One execution of a command that measures; ``last`` are columns that were added later."""
     return history(
         name,
         text("uid"),
@@ -52,9 +52,9 @@ def _run(name: str, *parts: Any, last: tuple[Any, ...] = ()) -> Table:
     )
 
 
-#: What we say to a config; '' where we were not asked.
+#: Our verdict on a config; '' if we did not judge it.
 OURS = ("", "accept", "reject", "unknown")
-#: One sweep over one op; ``catalog_hash`` is that of the op, ``note`` says what else its configs depend on.
+#: One sweep over one op; ``catalog_hash`` is the op's hash, ``note`` states what else its configs depend on.
 probe_run = _run(
     "probe_run",
     to("library"),
@@ -69,17 +69,17 @@ probe_result = history(
     text("backend"),
     text("soc", ""),
     text("sdk"),
-    text("config"),  # JSON: the op config that was asked about
+    text("config"),  # JSON: the op config that was probed
     *_statuses("validates", "finalizes", "executes"),
     *_reply(),
     Column("seconds", Float, nullable=True),
     text("detail", ""),
     text("ours", ""),
     one_of("ours", OURS),
-    text("rules", ""),  # the ids that we reported, between blanks
-    text("reasons", ""),  # JSON: what the log says, typed
+    text("rules", ""),  # the ids that we reported, separated by blanks
+    text("reasons", ""),  # JSON: the log, parsed into typed reasons
     UniqueConstraint("probe_run_id", "position"),
-    # What the questions count, without reading configs and logs: support, agreement.
+    # Covers what questions count (support, agreement), so that they need not read configs and logs.
     Index(
         "ix_probe_result_statuses",
         "op",
@@ -99,8 +99,8 @@ probe_result = history(
 executor = history(
     "executor",
     text("name"),  # python, c, hexagon, torch, onnx.reference, qnn-cpu, qnn-htp
-    text("version"),  # of what computes; e.g. 2.47
-    text("backend", ""),  # the QNN backend that it measures, '' for our own code and PyTorch
+    text("version"),  # of the code that computes, e.g. 2.47
+    text("backend", ""),  # the QNN backend it measures; '' for our own code and PyTorch
     to("library", nullable=True),
     UniqueConstraint("name", "version"),
 )
@@ -108,7 +108,7 @@ run = _run("run")
 conformance_case = history(
     "conformance_case",
     text("name"),  # e.g. LayerNorm-sample0-HTP.FP16.2-SM8650
-    text("sha256"),  # of the content: a case that changes is another row under the same name
+    text("sha256"),  # of the content: a changed case is a new row under the same name
     text("op"),
     text("kind"),
     text("backend", ""),
@@ -146,7 +146,7 @@ result = history(
     Column("ulp", Float, nullable=True),
     Column("seconds", Float, nullable=True),
     text("detail", ""),
-    Column("magnitude", Float, nullable=True),  # of PyTorch's number where ulp is largest
+    Column("magnitude", Float, nullable=True),  # of PyTorch's number at the largest ulp
     UniqueConstraint("run_id", "conformance_case_id", "executor_id", "soc"),
 )
 
@@ -159,7 +159,7 @@ result_rule = history(
     UniqueConstraint("result_id", "rule"),
 )
 
-#: What no spec and no generation can bring back: dumped and restored.
+#: The tables that no spec or generator can restore; they are dumped and restored.
 HISTORY = (
     library,
     probe_run,

@@ -1,19 +1,19 @@
-"""The revision of the tables, and the words that columns hold; no SQLAlchemy, so that a question starts fast."""
+"""The revision of the tables, and the values of enumerated columns; no SQLAlchemy, so that questions start fast."""
 
 from __future__ import annotations
 
 #: The Alembic revision that makes these tables (tests/catalog/migrations checks it).
 REVISION = "0018"
-#: That of opdb 0.2.0, the oldest from which an upgrade leads here.
+#: The revision of opdb 0.2.0, the oldest that can be upgraded.
 OLDEST = "0017"
-#: What one of the five statuses of a result says.
+#: The values of the five statuses of a result.
 STATUSES = ("yes", "no", "unknown", "crashed", "hung", "not-applicable")
 STATUS_COLUMNS = ("declared", "validates", "finalizes", "executes", "matches")
-ORIGINS = ("shipped", "merged")  # of evidence that came in a file
-RULE_KINDS = ("signature", "rank", "derived", "written", "types")  # in the order of checking
-FEATURES = ("fp16", "bf16")  # what rows of data types may need of a chip: columns of soc
+ORIGINS = ("shipped", "merged")  # origins of evidence from files
+RULE_KINDS = ("signature", "rank", "derived", "written", "types")  # in the order they are checked
+FEATURES = ("fp16", "bf16")  # features of chips that type rows may need: columns of soc
 BINDING_KINDS = ("inputs", "absent", "params", "outputs", "ignored")
-#: The tables of definitions, each after those that its rows name.
+#: The tables of definitions, each after the tables it refers to.
 TABLES = (
     "source", "backend", "backend_need", "backend_chip", "chip_class", "soc", "soc_name", "sdk", "retired", "spec_file", "snapshot",
     "definition", "base", "op", "op_tensor", "op_param", "op_enum", "op_let", "op_rule",

@@ -1,10 +1,10 @@
-"""The only place that opens a transaction: specs in, catalogue out, history kept.
+"""The only place that opens transactions: specs in, catalog out, history kept.
 
     store = Store(settings.database_url())
     store.sync(settings.specs_folder())
     catalog = store.load_catalog()
 
-What needs the models (pydantic), SQLAlchemy or the YAML library is imported by the method that needs it, not by a question.
+Methods import pydantic models, SQLAlchemy, and the YAML library only when they need them, so that questions do not.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ __all__ = [
 
 
 def read_catalog(folder: Path, drafts: bool = False, missing: str | None = None) -> Catalog:
-    """The catalogue in a folder of specs that is in no database.  Raises SpecError with all faults.
+    """Reads the catalog from a spec folder that is in no database.  Raises SpecError with all faults.
 
-    Two kinds of folder are in none: one of ops of one's own (``opdb.spec.paths.is_own``), and one with a draft that is on
-    trial before a sync takes it.  Everything else reads ``Store.load_catalog`` after ``Store.sync``.
+    There are two kinds: a folder of custom ops (``opdb.spec.paths.is_own``), and one with a draft that is tried before a
+    sync.  For everything else use ``Store.load_catalog`` after ``Store.sync``.
     ``drafts``, ``missing``: as in ``opdb.catalog.store.check.read_catalog``.
     """
     from opdb.catalog.store.check import read_catalog as read
@@ -63,34 +63,34 @@ def read_catalog(folder: Path, drafts: bool = False, missing: str | None = None)
 
 
 class Store:
-    """The catalogue in one database.  Every method is one transaction; failures are OpdbError in one line."""
+    """The catalog in one database.  Every method is one transaction; failures are one-line OpdbErrors."""
 
     def __init__(self, url: str) -> None:
         self.database = Database(url)
 
     @property
     def name(self) -> str:
-        """How messages name the database; without a password."""
+        """The database's name in messages, without a password."""
         return self.database.name
 
     def is_current(self) -> bool:
-        """Whether the tables and views are those of this opdb; False where only an upgrade could tell."""
+        """True if the tables and views match this opdb; False if only an upgrade could tell."""
         return self.database.is_current()
 
     def asking(self) -> AbstractContextManager[Reader]:
-        """A consistent, read-only view for SQL as text: for questions."""
+        """A consistent, read-only transaction for SQL text, used by questions."""
         return self.database.asking()
 
     def reading(self) -> AbstractContextManager[Connection]:
-        """The same for SQLAlchemy's expressions."""
+        """A consistent, read-only transaction for SQLAlchemy expressions."""
         return self.database.reading()
 
     # -- definitions
 
     def sync(self, specs_folder: Path, full: bool = False) -> SyncReport:
-        """Brings SQL in line with the specs; ``full`` reads unchanged files too.  SpecError: no change."""
+        """Updates SQL to match the specs; ``full`` rereads unchanged files.  On SpecError nothing changes."""
         files = current.digests(specs_folder)
-        if not full and self.is_current():  # the usual case, which needs no models and locks nobody out
+        if not full and self.is_current():  # the usual case: no models, no write lock
             with self.database.asking() as reader:
                 report = current.compare(reader, files)
             if report.nothing_new and report.reader == current.reader():
@@ -101,12 +101,12 @@ class Store:
             return sync(writer, specs_folder, files, full)
 
     def snapshot(self) -> Snapshot:
-        """What stands for the catalogue until something of it must be read.  Raises OpdbError before the first sync."""
+        """A lightweight stand-in that loads the catalog on demand.  Raises OpdbError before the first sync."""
         with self._synced() as reader:
             return current.snapshot(reader, self.load_catalog)
 
     def load_catalog(self) -> Catalog:
-        """The catalogue as it is in SQL.  Raises OpdbError before the first sync."""
+        """The catalog in SQL.  Raises OpdbError before the first sync."""
         from opdb.catalog.store.facts import Facts
         from opdb.catalog.store.load import load_catalog
 
@@ -114,7 +114,7 @@ class Store:
             return load_catalog(reader, facts=Facts(self.database))
 
     def load_op(self, name: str) -> Catalog:
-        """A catalogue with one op and its errata, and no families; the whole one if there is no such op.  Raises as before."""
+        """A catalog with one op and its errata but no families; all of it if the op is unknown.  Raises like ``load_catalog``."""
         from opdb.catalog.store.load import load_catalog
 
         with self._synced() as reader:
@@ -122,7 +122,7 @@ class Store:
             return found if name in found.ops else load_catalog(reader)
 
     def load_erratum(self, ident: str) -> Catalog:
-        """A catalogue with one erratum and the op that it is about; the whole one if there is none.  Raises as before."""
+        """A catalog with one erratum and its op; all of it if the erratum is unknown.  Raises like ``load_catalog``."""
         from opdb.catalog.store.load import load_catalog
 
         with self._synced() as reader:
@@ -136,21 +136,21 @@ class Store:
             yield reader
 
     def catalog_hash(self) -> str | None:
-        """The hash that ``load_catalog().hash`` would have; None before the first sync."""
+        """The hash that ``load_catalog().hash`` would return; None before the first sync."""
         with self.database.asking() as reader:
             return state.catalog_hash(reader)
 
     # -- probes and conformance
 
     def begin_run(self, record: RunRecord) -> int:
-        """A new conformance run; its number for the calls below."""
+        """Starts a conformance run and returns its id for the calls below."""
         from opdb.catalog.store import history
 
         with self.database.writing() as connection:
             return history.begin_run(connection, schema.run, record)
 
     def record_results(self, run: int, results: Iterable[ResultRecord]) -> None:
-        """Adds results, with their cases and executors; the same case, executor and SoC again replaces."""
+        """Adds results, with cases and executors; replaces an earlier result of the same case, executor, and SoC."""
         from opdb.catalog.store import history
 
         with self.database.writing() as connection:
@@ -158,7 +158,7 @@ class Store:
             support.refresh(writer_of(connection), ops)
 
     def record_implications(self, implications: Iterable[tuple[str, str, str]]) -> None:
-        """(rule, the rule that implies it, why), in place of what was known of the same ops."""
+        """Records triples (rule, the rule that implies it, why), replacing those of the same ops."""
         from opdb.catalog.store import history
 
         with self.database.writing() as connection:
@@ -172,7 +172,7 @@ class Store:
             history.finish_run(connection, schema.run, run, state.now())
 
     def begin_probe_run(self, record: RunRecord, library: LibraryRecord) -> int:
-        """A new probe run on one library."""
+        """Starts a probe run on one library and returns its id."""
         from opdb.catalog.store import history
 
         with self.database.writing() as connection:
@@ -181,14 +181,14 @@ class Store:
     def continue_probe_run(
         self, record: ProbeRunRecord, library: LibraryRecord
     ) -> tuple[int, frozenset[int]]:
-        """The last sweep that asks the same, else a new one; and the positions that have an answer."""
+        """Returns the last sweep with the same parameters, else a new one, and its answered positions."""
         from opdb.catalog.store import history
 
         with self.database.writing() as connection:
             return history.continue_probe_run(connection, record, library)
 
     def record_probes(self, run: int, probes: Iterable[ProbeRecord]) -> None:
-        """Adds what a library answered about configs to a probe run."""
+        """Adds a library's answers about configs to a probe run."""
         from opdb.catalog.store import history
 
         with self.database.writing() as connection:
@@ -205,10 +205,10 @@ class Store:
     # -- evidence from files
 
     def load_shipped(self) -> int | None:
-        """Puts the evidence that opdb ships in the place of the last one; its cells, None where it is there already."""
+        """Loads the shipped evidence, replacing the previous one; returns the number of cells, None if already loaded."""
         from opdb.catalog.store import evidence
 
-        if self.is_current():  # the usual case, which locks nobody out
+        if self.is_current():  # the usual case: no write lock
             with self.database.asking() as reader:
                 if evidence.is_loaded(reader):
                     return None
@@ -216,14 +216,14 @@ class Store:
             return evidence.load_shipped(writer)
 
     def evidence(self, *origins: str, name: str | None = None) -> Evidence:
-        """The evidence that came in files: of origin "shipped", "merged" or both; the newest of each cell, of one op if named."""
+        """The newest evidence cells from files of origin "shipped", "merged", or both, limited to one op if ``name`` is given."""
         from opdb.catalog.store import evidence
 
         with self.database.asking() as reader:
             return evidence.stored(reader, origins, **({} if name is None else {"name": name}))
 
     def record_merged(self, cells: Evidence) -> None:
-        """What was merged from colleagues' files is this, and nothing else."""
+        """Replaces the evidence merged from colleagues' files."""
         from opdb.catalog.store import evidence
 
         with self.database.changing() as writer:
@@ -239,7 +239,7 @@ class Store:
             yield from dump.dump(connection)
 
     def restore(self, lines: Iterable[str], name: str = "dump") -> int:
-        """Adds the rows of a dump that are not there yet; returns their number.  All or nothing."""
+        """Adds the missing rows of a dump, all or nothing; returns their number."""
         from opdb.catalog.store import dump
 
         with self.database.writing() as connection:

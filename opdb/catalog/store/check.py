@@ -1,7 +1,7 @@
-"""Reads a folder of specs and judges it as a whole: every fault of every file, with its place.
+"""Reads a folder of specs and checks it as a whole: every fault of every file, with its place.
 
-What one file can say wrong by itself is found by ``opdb.spec.files`` (form) and ``opdb.spec.definitions`` (meaning); here
-is what needs two files: bases, backends, SoCs, retired names, the ops of candidates, targets in two places.
+``opdb.spec.files`` (form) and ``opdb.spec.definitions`` (meaning) check single files; this module checks across files:
+bases, backends, SoCs, retired names, the ops of candidates, and targets in two places.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ def read_catalog(
     missing: str | None = None,
     touched: Set[str] | None = None,
 ) -> Catalog:
-    """The catalogue in a folder of specs, every op compiled.  Raises SpecError with all faults of all files.
+    """Reads the catalog in a folder of specs and compiles every op.  Raises SpecError with all faults of all files.
 
     ``known``, ``drafts``: as in ``opdb.spec.files.gather``.  ``missing``: an op that candidates and errata may name
-    although it has no spec yet.  ``touched``: the files that are new, other or gone since all of them were judged; what
-    does not depend on them is not judged again.
+    although it has no spec yet.  ``touched``: the files added, changed, or removed since the last full check; anything
+    that does not depend on them is not checked again.
     """
     specs, problems = gather(folder, known, drafts)
     check = _Check(folder, specs)
     check.problems += problems
     socs, retired = check.socs(), check.retired()
-    # An op that could not be read is not unknown.
+    # Ops that could not be read do not count as unknown.
     broken = {Path(p.path).stem for p in problems} | ({missing} if missing else set())
     own = {name: op for name, op in specs.own.items() if name in specs.ops}
     catalog = Catalog(own, specs.bases, specs.families, specs.backends, socs, retired, specs.errata)
@@ -66,7 +66,7 @@ def read_catalog(
 def _to_judge(
     catalog: Catalog, folder: Path, touched: Set[str] | None
 ) -> tuple[list[str], list[str], list[str]]:
-    """The ops, families and errata that files which were touched may have made wrong."""
+    """The ops, families, and errata that the touched files can affect."""
     everywhere = {f"{name}.yaml" for name in SIDE_FILES}
     if (
         touched is None
@@ -107,7 +107,7 @@ class _Check:
         place = (*at, "__key__") if key and (*at, "__key__") in document.places else at
         self.problems.append(document.problem(place, message, offset))
 
-    # -- files of their own form
+    # -- files with their own format
 
     def socs(self) -> dict[str, Any]:
         data, name = self.specs.socs, "socs.yaml"
@@ -139,7 +139,7 @@ class _Check:
         return retired_of(good)
 
     def retired_names(self, kind: str, catalog: Catalog) -> set[str]:
-        """Entries are names, or mappings with the name under ``name``."""
+        """The retired names of a kind; entries are names, or mappings with a ``name``."""
         return {
             str(e.get("name", "")) if isinstance(e, dict) else str(e) for e in catalog.retired.get(kind, ())
         }
@@ -147,7 +147,7 @@ class _Check:
     # -- backends
 
     def backend(self, catalog: Catalog, name: str, letters: dict[str, str]) -> None:
-        """Its letter and number are its own, its chips are known, and what it reads has one type."""
+        """Checks that a backend's letter and number are unique, its chips are known, and its context types are consistent."""
         backend, file = catalog.backends[name], spec_name("backends", name)
         first = letters.setdefault(backend.letter, name)
         if first != name:
@@ -190,7 +190,7 @@ class _Check:
                 self.fault(file, own.extends, fault)
 
     def fault(self, file: str, base: str | None, fault: Fault) -> None:
-        """A fault of the merged op, in the file that says the part: the op's, or its base's."""
+        """Reports a fault of the merged op in the file that has the part: the op's, or its base's."""
         part = fault.at[:2]
         if (
             base is not None
@@ -201,7 +201,7 @@ class _Check:
         self.problem(file, fault.at, fault.message, fault.column)
 
     def names(self, catalog: Catalog, name: str, file: str) -> None:
-        """Backends are known, ids of rules have their letter, are used once and are not retired."""
+        """Checks that backends are known, and that rule ids have their letter, are unique, and are not retired."""
         op = catalog.ops[name]
         retired = self.retired_names("rules", catalog)
         seen: dict[str, str] = {}
@@ -227,9 +227,9 @@ class _Check:
     # -- families
 
     def family(self, catalog: Catalog, name: str, broken: set[str]) -> None:
-        """The variants can be expanded, names are used once, and ops are known."""
+        """Checks that the variants can be expanded, names are unique per target, and ops and errata are known."""
         candidates, faults = expand(catalog.families[name], catalog.ops)
-        told = tuple(f"no op '{op}' in ops/" for op in broken)  # their own faults say what is wrong
+        told = tuple(f"no op '{op}' in ops/" for op in broken)  # their own faults are reported anyway
         faults = tuple(f for f in faults if not (told and f.message.startswith(told)))
         seen: dict[tuple[str, str], int] = {}
         for candidate in candidates:
@@ -254,7 +254,7 @@ class _Check:
             self.problem(f"torch/{name}.yaml", fault.at, fault.message, fault.column)
 
     def one_place(self, catalog: Catalog) -> None:
-        """All candidates of a target stand in one file, because their order is the order of trying."""
+        """Checks that all candidates of a target are in one file, because they are tried in file order."""
         families: dict[str, str] = {}
         for candidate in catalog.candidates:
             for target in candidate.torch:
@@ -286,7 +286,7 @@ class _Check:
     # -- errata
 
     def erratum(self, catalog: Catalog, ident: str, broken: set[str]) -> None:
-        """Backend and op are known, the op has the backend, and its conditions can be read."""
+        """Checks that backend and op are known, the op has the backend, and the conditions compile."""
         erratum, file = catalog.errata[ident], spec_name("errata", ident)
         backend, name = erratum.backend, erratum.op
         if backend not in catalog.backends:
@@ -311,7 +311,7 @@ class _Check:
 
 
 def _compiled(catalog: Catalog, name: str) -> CompiledOp | None:
-    """The op without its errata; None where its own file is wrong, which is reported for that file alone."""
+    """The op without its errata; None if its own file is faulty, which is reported only for that file."""
     try:
         return catalog.without_errata(name)
     except CompileError:

@@ -1,4 +1,4 @@
-"""Classes of chips: the chips for which the specs declare the same."""
+"""Chip classes: chips for which the specs declare the same."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def class_of(soc: Soc, models: bool) -> dict[str, Any]:
-    """The row of the class of a chip; ``models``: each number of QNN's is a class of its own."""
+    """The row of a chip's class; with ``models``, each of QNN's chip numbers is a separate class."""
     more = {name: int(bool(soc.more.get(name))) for name in FEATURES}
     words = [f"V{soc.htp_arch}" if soc.htp_arch else "no HTP", *(n for n, has in more.items() if has)]
     if models:
@@ -21,6 +21,6 @@ def class_of(soc: Soc, models: bool) -> dict[str, Any]:
 
 
 def reads_models(catalog: Catalog) -> bool:
-    """Whether a rule of data types reads the number of a chip."""
+    """True if a backend's rule reads the chip number, ``soc_model``."""
     return any("soc_model" in rule.expression or "soc_model" in (rule.when or "")
                for op in catalog.ops.values() for b in op.backends.values() for rule in b.constraints.values())  # fmt: skip

@@ -1,6 +1,6 @@
-"""Connections to the catalogue's database: SQLite or PostgreSQL, every failure one line with the cure.
+"""Connections to the catalog's database, SQLite or PostgreSQL; every failure is one line with the cure.
 
-Principles.  A transaction is opened here or nowhere, and is a snapshot: it sees one state, from begin to
+Principles.  Transactions are opened only here, and are snapshots: they see one state, from begin to
 end.  Writers wait for each other (SQLite: BEGIN IMMEDIATE; PostgreSQL: an advisory lock) at most
 ``WAIT`` seconds.  A database without the tables of this version is refused before anything is read.
 """
@@ -19,14 +19,14 @@ from opdb.catalog.schema.views import views_are_current
 from opdb.catalog.store.reader import AlchemyWriter, Reader, SqliteReader, SqliteWriter, Writer, reader_of
 from opdb.core.errors import MissingExtra, OpdbError
 
-if TYPE_CHECKING:  # loaded for what writes history, and for PostgreSQL
+if TYPE_CHECKING:  # loaded only to write history, and for PostgreSQL
     from sqlalchemy import URL, Connection, Engine
 
-#: Seconds that a transaction waits for another one, and a connection for a server.
+#: Seconds that a transaction waits for another one, and that a connection waits for a server.
 WAIT = 10
 _LOCK = 0x6F706462  # the advisory lock of writers on PostgreSQL: "opdb"
 _CURES = (
-    # (part of the driver's message, what it means and the cure)
+    # (part of the driver's message, its meaning and the cure)
     ("file is not a database", "is not an SQLite database; name another file with --db or OPDB_URL"),
     (
         "unable to open database file",
@@ -62,7 +62,7 @@ class Database:
 
     @property
     def name(self) -> str:
-        """How messages name the database: the file, or the URL without its password."""
+        """The database's name in messages: the file, or the URL without its password."""
         return self._file if self._file is not None else self.url.render_as_string(hide_password=True)
 
     @property
@@ -75,28 +75,28 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """One consistent, read-only view of the catalogue and its history."""
+        """A consistent, read-only transaction on the catalog and its history."""
         with self.transaction(write=False) as connection:
             self.require_tables(reader_of(connection))
             yield connection
 
     @contextmanager
     def asking(self) -> Iterator[Reader]:
-        """The same for SQL as text; on SQLite without SQLAlchemy, which takes longer to load than most questions."""
+        """Like ``reading``, for SQL text; on SQLite without SQLAlchemy, which takes longer to load than most questions."""
         with self._asking() as reader:
             self.require_tables(reader)
             yield reader
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """One transaction: all of it, or nothing if an exception leaves the block."""
+        """A write transaction; an exception that leaves the block rolls it back."""
         with self.transaction(write=True) as connection:
             self.require_tables(reader_of(connection))
             yield connection
 
     @contextmanager
     def changing(self) -> Iterator[Writer]:
-        """The same for SQL as text; on SQLite without SQLAlchemy."""
+        """Like ``writing``, for SQL text; on SQLite without SQLAlchemy."""
         if not self.sqlite:
             with self.writing() as connection:
                 yield AlchemyWriter(connection)
@@ -106,7 +106,7 @@ class Database:
             writer = SqliteWriter(opened)
             self.require_tables(writer)
             yield writer
-            opened.execute("COMMIT")  # what is closed before this changes nothing
+            opened.execute("COMMIT")  # closing before this changes nothing
 
     @contextmanager
     def transaction(self, write: bool, migrate: bool = False) -> Iterator[Connection]:
@@ -165,7 +165,7 @@ class Database:
             )
 
     def require_tables(self, reader: Reader) -> None:
-        """OpdbError unless the tables have the revision that this code is made for."""
+        """Raises OpdbError unless the tables have this code's revision."""
         found = _revision(reader)
         if found is None:
             raise OpdbError(f"{self.name}: the database has no opdb tables; create them with 'opdb init'")
@@ -175,7 +175,7 @@ class Database:
             )
 
     def is_current(self) -> bool:
-        """Whether the tables and the views are those of this code; False too where the database cannot tell."""
+        """True if the tables and views match this code; False if that cannot be told, e.g. on PostgreSQL."""
         if not self.sqlite or not Path(self.name).exists():
             return False
         with self._asking() as reader:
@@ -196,7 +196,7 @@ class Database:
 
 
 def cure_of(found: str) -> str:
-    """What to do about tables of another revision."""
+    """The cure for tables of another revision."""
     if found > REVISION:
         return "install the newer opdb that wrote it"
     if found < OLDEST:
@@ -205,7 +205,7 @@ def cure_of(found: str) -> str:
 
 
 def _revision(reader: Reader) -> str | None:
-    """The Alembic revision of the tables; None where there are none."""
+    """The Alembic revision of the tables; None if there are none."""
     if not reader.has_table("alembic_version"):
         return None
     found = reader.value("SELECT version_num FROM alembic_version")
@@ -218,7 +218,7 @@ def _first(text: str) -> str:
 
 
 def _plain_file(text: str) -> str | None:
-    """The file of an SQLite database that is named as nearly everybody names it; None for other URLs."""
+    """The file of an SQLite database given as a path or plain URL; None for other URLs."""
     if "://" not in text:
         return str(Path(text).expanduser().absolute())
     scheme, _, path = text.partition(":///")
@@ -227,7 +227,7 @@ def _plain_file(text: str) -> str | None:
 
 
 def parse_url(text: str) -> URL:
-    """The database that a user named: a URL, or the path of an SQLite file."""
+    """The URL of the database that a user named by URL or by the path of an SQLite file."""
     from sqlalchemy import URL, make_url
     from sqlalchemy.exc import ArgumentError
 
@@ -254,7 +254,7 @@ def parse_url(text: str) -> URL:
 _NOT_A_URL = "'{}' is not the URL of a database; e.g. sqlite:////data/opdb.db or postgresql://user@host/opdb"
 
 
-#: What a reading transaction of SQLite begins with.
+#: The statements that begin a read transaction on SQLite.
 _BEGIN_READING = ("BEGIN", "PRAGMA query_only = ON")
 
 
@@ -272,7 +272,7 @@ def _sqlite_engine(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect")
     def connect(dbapi: Any, _record: Any) -> None:
-        dbapi.isolation_level = None  # BEGIN is ours: the driver's own comes too late for a snapshot
+        dbapi.isolation_level = None  # we send BEGIN ourselves: the driver's comes too late for a snapshot
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:

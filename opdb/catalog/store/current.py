@@ -1,4 +1,4 @@
-"""Whether SQL is in line with the specs, and what stands for a catalogue that nobody has read."""
+"""Compares SQL with the specs, and provides a snapshot that stands in for an unloaded catalog."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SyncReport:
-    """What a sync did: paths of spec files, and the hash of the catalogue now."""
+    """The result of a sync: paths of spec files, and the catalog's new hash."""
 
     added: tuple[str, ...]
     changed: tuple[str, ...]
     removed: tuple[str, ...]
     unchanged: tuple[str, ...]
     hash: str = ""
-    reader: str = field(default="", compare=False, repr=False)  # what read the files before
+    reader: str = field(default="", compare=False, repr=False)  # the code that read the files last time
 
     @property
     def nothing_new(self) -> bool:
@@ -38,7 +38,7 @@ class SyncReport:
 
 @cache
 def reader() -> str:
-    """Names the code that turns files into rows: another reader reads every file again."""
+    """A hash of the code that turns files into rows; if it changes, every file is read again."""
     package = Path(opdb.core.__file__).parents[1]
     sources = [package / "core" / "dtypes.py", package / "core" / "quant_rules.py"]
     for folder in ("spec", "spec/lang", "catalog/schema", "catalog/store"):
@@ -63,7 +63,7 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def compare(reader: Reader, files: Mapping[str, str]) -> SyncReport:
-    """How the files differ from those of the last sync."""
+    """Compares the files with those of the last sync."""
     stored = {r["path"]: r["sha256"] for r in reader.rows("SELECT path, sha256 FROM spec_file")}
     state = next(iter(reader.rows("SELECT hash, reader FROM snapshot")), None)
     both = sorted(files.keys() & stored.keys())
@@ -79,7 +79,7 @@ def compare(reader: Reader, files: Mapping[str, str]) -> SyncReport:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What SQL says of a catalogue in a few rows; ``whole`` is the catalogue, read when it is first asked for."""
+    """A catalog's hashes and names from SQL; ``whole`` loads the catalog on first use."""
 
     hash: str
     ops: Mapping[str, str]  # name -> hash
@@ -102,7 +102,7 @@ class Snapshot:
 
 
 def snapshot(reader: Reader, load: Callable[[], Catalog]) -> Snapshot:
-    """The catalogue that the last sync left."""
+    """A snapshot of the catalog of the last sync."""
     found = str(reader.value("SELECT hash FROM snapshot"))
     ops = {r["name"]: r["hash"] for r in reader.rows("SELECT name, hash FROM op")}
     backends = tuple(r["name"] for r in reader.rows("SELECT name FROM backend ORDER BY position"))
@@ -117,7 +117,7 @@ WHERE m.family IS NOT NULL"""
 
 
 def _families(reader: Reader, ops: Mapping[str, str]) -> dict[str, str]:
-    """name -> hash, as ``Catalog.family_hash`` gives it."""
+    """Maps family names to hashes, as ``Catalog.family_hash`` returns them."""
     used: dict[str, list[tuple[str, str]]] = {}
     for r in reader.rows(_OPS_OF_FAMILIES):
         if r["op"] in ops:

@@ -1,7 +1,7 @@
 """The history as JSON lines, for a backup or for another database.
 
 The first line names the format; then one line for each row: {"table": ..., "row": {...}}, parents first.
-Restoring adds what is not there yet, by natural keys; row numbers are given anew.
+Restoring adds the rows whose natural keys are missing, with new row ids.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FORMAT = "opdb-history-1"
 
 
 def dump(connection: Connection) -> Iterator[str]:
-    """Every row of the history, one line each (without the line's end)."""
+    """Every row of the history, one line each, without newlines."""
     yield json.dumps({"format": FORMAT, "revision": t.REVISION})
     for table in t.HISTORY:
         for row in connection.execute(select(table).order_by(table.c.id)):
@@ -28,7 +28,7 @@ def dump(connection: Connection) -> Iterator[str]:
 
 
 def restore(connection: Connection, lines: Iterable[str], name: str = "dump") -> int:
-    """Adds the rows of a dump; returns how many were new.  Raises OpdbError naming the line that is wrong."""
+    """Adds the rows of a dump and returns how many were new.  Raises OpdbError that names the faulty line."""
     tables = {table.name: table for table in t.HISTORY}
     ids: dict[tuple[str, int], int] = {}
     added, number = 0, 0
@@ -46,7 +46,7 @@ def restore(connection: Connection, lines: Iterable[str], name: str = "dump") ->
             raise OpdbError(f'{place}: expected {{"table": ..., "row": ...}} with one of {", ".join(tables)}')
         rules = (
             row.pop("rules", "").split() if table is t.result else []
-        )  # a dump of opdb 0.2.0 has them here
+        )  # dumps of opdb 0.2.0 have them here
         added += _add(connection, table, row, ids, place)
         for position, rule in enumerate(dict.fromkeys(rules)):
             said = {"id": 0, "result_id": row["id"], "position": position, "rule": rule}

@@ -1,4 +1,4 @@
-"""The record of an erratum -> rows."""
+"""Erratum records -> rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from opdb.spec.hashes import to_json
 
 
 def add(rows: Rows, e: Erratum) -> None:
-    """The rows of one record."""
+    """Adds the rows of one record."""
     scope, cost = e.scope, e.cost
     ident = rows.add(
         "erratum",

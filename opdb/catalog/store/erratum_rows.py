@@ -1,4 +1,4 @@
-"""Rows -> the record of an erratum."""
+"""Rows -> erratum records."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from opdb.catalog.store.reader import Row
 
-#: The rows of a table that are parts of one row: table, column of the parent, its id.
+#: Returns the rows of a table that belong to a parent row: (table, parent column, parent id) -> rows.
 Parts = Callable[[str, str, int], list[Row]]
 
 
@@ -17,7 +17,7 @@ def _compact(**fields: Any) -> dict[str, Any]:
 
 
 def data(e: Row, of: Parts, sources: Mapping[int, str]) -> dict[str, Any]:
-    """The record in these rows, as its file has it.  ``of`` gives the rows of a table by their parent."""
+    """The record in these rows, in the format of its file.  ``of`` returns the rows of a table by their parent."""
     cost = _compact(**{"class": e["cost_class"], "note": e["cost_note"]})
     return _compact(
         erratum=e["name"],

@@ -1,4 +1,4 @@
-"""Evidence from files <-> SQL: the set that opdb ships, and what was merged from colleagues' files."""
+"""Evidence from files <-> SQL: the shipped set, and cells merged from colleagues' files."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _OUTCOME = (
 
 
 def load_shipped(writer: Writer, path: Path | None = None) -> int | None:
-    """Puts the set that opdb ships in the place of the last one; its cells, or None where it is there already.
+    """Loads the shipped evidence, replacing the previous one; returns the number of cells, None if already loaded.
 
-    Raises OpdbError where the file is damaged.
+    Raises OpdbError if the file is damaged.
     """
     path = path or shipped_path()
     if is_loaded(writer, path):
@@ -47,7 +47,7 @@ def load_shipped(writer: Writer, path: Path | None = None) -> int | None:
 
 
 def is_loaded(reader: Reader, path: Path | None = None) -> bool:
-    """Whether the set that opdb ships is the one that was loaded last."""
+    """True if the shipped evidence is the one loaded last."""
     found = reader.value("SELECT sha256 FROM evidence_file WHERE origin = 'shipped'")
     return bool(found == _sha256(path or shipped_path()))
 
@@ -57,8 +57,8 @@ def _sha256(path: Path) -> str:
 
 
 def replace(writer: Writer, origin: str, evidence: Evidence) -> None:
-    """The cells of one origin are these, and no others; what is worked out of all evidence follows."""
-    writer.run("DELETE FROM support")  # it names cells
+    """Replaces all cells of one origin, and updates the data derived from evidence."""
+    writer.run("DELETE FROM support")  # it refers to cells
     writer.run(
         "DELETE FROM evidence_cell WHERE evidence_run_id IN (SELECT id FROM evidence_run WHERE origin = @o)",
         o=origin,
@@ -93,7 +93,7 @@ def replace(writer: Writer, origin: str, evidence: Evidence) -> None:
     support.refresh(writer)
 
 
-#: Of one key the newest cell counts, a merged one before a shipped one of the same day.
+#: Marks the newest cell of each key; on the same day a merged cell wins over a shipped one.
 MARK_NEWEST = """
 UPDATE evidence_cell SET newest = id IN (
   SELECT x.id FROM (
@@ -132,7 +132,7 @@ def _outcome_row(cell: Cell, place: int, ident: int, origin: str) -> dict[str, A
 
 
 def spelled(outcome: Outcome) -> str:
-    """The counts in words: e.g. validates 3 yes; matches 2 yes 1 no.  A stage of which nothing is known is left out."""
+    """The counts in words, e.g. validates 3 yes; matches 2 yes 1 no.  Leaves out stages without known results."""
     found = []
     for stage, counts in zip(STAGES, outcome.counts, strict=True):
         told = [
@@ -143,7 +143,7 @@ def spelled(outcome: Outcome) -> str:
 
 
 def _counted(text: str, cases: int) -> tuple[dict[str, int], ...]:
-    """The counts that ``spelled`` wrote."""
+    """Parses the counts that ``spelled`` wrote."""
     found: dict[str, dict[str, int]] = {stage: {} for stage in STAGES}
     for part in filter(None, text.split("; ")):
         stage, *words = part.split(" ")
@@ -155,9 +155,9 @@ def _counted(text: str, cases: int) -> tuple[dict[str, int], ...]:
 
 
 def stored(reader: Reader, origins: Iterable[str], **where: str) -> Evidence:
-    """The cells of these origins; of one key the newest, of one day a merged one before a shipped.
+    """The cells of these origins: the newest per key; on the same day a merged one wins over a shipped one.
 
-    ``where``: values of columns, e.g. name="Relu", backend="HTP", soc="SM8650".
+    ``where``: column values to match, e.g. name="Relu", backend="HTP", soc="SM8650".
     """
     tables = {"kind": "o", "name": "o", "backend": "r", "sdk": "r", "soc": "r"}
     narrow = "".join(f" AND {tables[column]}.{column} = @{column}" for column in where)

@@ -1,6 +1,6 @@
-"""What a database says of the catalogue that came out of it, for generated tables: declared rows, and the evidence that opdb ships.
+"""Facts from the catalog's database for generated tables: declared rows and the shipped evidence.
 
-Generated files are the same wherever they are made: one's own runs, and what was merged from others' files, are not in them.
+Generated files are the same on every machine: they exclude the user's own runs and merged evidence.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Facts:
-    """Each question is a transaction of its own, asked once."""
+    """Facts from a database; each question runs in its own transaction."""
 
     database: Database
     _known: dict[tuple[str, ...], Sequence[Cell]] = field(default_factory=dict, repr=False)
 
     def declared(self, backend: str, soc: str | None, sdk: str) -> Mapping[str, frozenset[str]]:
-        """Op -> the ids of its type rows that a backend has, on a chip where one plays a part."""
+        """Maps op to the ids of its type rows declared for a backend, SDK, and chip (None if no chip applies)."""
         found: dict[str, set[str]] = defaultdict(set)
         with self.database.asking() as reader:
             for r in reader.rows(_DECLARED, backend=backend, soc=soc or "", number=sdk_number(sdk)):
@@ -35,26 +35,26 @@ class Facts:
 
     @cached_property
     def sdks(self) -> tuple[str, ...]:
-        """The SDKs that the specs speak of, in order."""
+        """The SDKs that the specs mention, in order."""
         with self.database.asking() as reader:
             return tuple(r["version"] for r in reader.rows("SELECT version FROM sdk ORDER BY id"))
 
     @cached_property
     def evidence(self) -> str:
-        """Names the evidence that opdb ships: other cells have another name."""
+        """The hash of the shipped evidence."""
         with self.database.asking() as reader:
             return str(reader.value("SELECT sha256 FROM evidence_file WHERE origin = 'shipped'") or "")
 
     def of_op(self, name: str) -> Sequence[Cell]:
-        """What libraries made of one op."""
+        """The evidence cells of one op."""
         return self._cells("op", name=name)
 
     def at(self, backend: str, sdk: str, soc: str) -> Mapping[tuple[str, str], Cell]:
-        """What one library made of ops for one chip: by op and type row."""
+        """The cells of one library for one chip, by op and type row."""
         return {(c.name, c.row): c for c in self._cells("op", backend=backend, sdk=sdk, soc=soc)}
 
     def operators(self, backend: str) -> Mapping[str, Sequence[Cell]]:
-        """What whole flows made of PyTorch's operators: by target."""
+        """The cells of PyTorch operators in whole flows, by target."""
         found: dict[str, list[Cell]] = defaultdict(list)
         for cell in self._cells("torch", backend=backend):
             found[cell.name].append(cell)

@@ -1,4 +1,4 @@
-"""Writes and reads what no spec can bring back: probes, runs, results."""
+"""Writes and reads data that specs cannot restore: probes, runs, results."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _executor(connection: Connection, record: ExecutorRecord) -> int:
 
 
 def _full(op: str, rules: Sequence[str]) -> list[str]:
-    """Rules with their op, e.g. C3 -> LayerNorm.C3; ids of errata, e.g. HTP-0042, stay as they are."""
+    """Prefixes rules with their op, e.g. C3 -> LayerNorm.C3; leaves erratum ids, e.g. HTP-0042, unchanged."""
     return [r if "." in r or "-" in r else f"{op}.{r}" for r in dict.fromkeys(rules)]
 
 
@@ -89,7 +89,7 @@ def _case(connection: Connection, record: CaseRecord) -> int:
 
 
 def record_results(connection: Connection, run: int, records: Iterable[ResultRecord]) -> set[str]:
-    """Adds results to a run; their ops.  One of the same case, executor and SoC is replaced: a run can be resumed."""
+    """Adds results to a run, replacing those of the same case, executor, and SoC (on resume); returns their ops."""
     executors: dict[ExecutorRecord, int] = {}
     cases: dict[CaseRecord, int] = {}
     for record in records:
@@ -121,7 +121,7 @@ def record_results(connection: Connection, run: int, records: Iterable[ResultRec
 def continue_probe_run(
     connection: Connection, record: ProbeRunRecord, library: LibraryRecord
 ) -> tuple[int, frozenset[int]]:
-    """The last sweep that asks the same, else a new one; and the positions that have an answer."""
+    """Returns the last sweep with the same parameters, else a new one, and its answered positions."""
     same = {k: getattr(record, k) for k in ("op", "soc", "seed", "catalog_hash", "note")}
     same["library_id"] = record_library(connection, library)
     run, result = t.probe_run, t.probe_result
@@ -134,7 +134,7 @@ def continue_probe_run(
 
 
 def record_probes(connection: Connection, run: int, records: Iterable[ProbeRecord]) -> set[str]:
-    """Adds what a library said to a probe run, at its place or after the last; what is there already stays.
+    """Adds probes to a run at their positions, or after the last one; keeps positions already recorded.
 
     Returns the ops.
     """
@@ -160,7 +160,7 @@ def record_probes(connection: Connection, run: int, records: Iterable[ProbeRecor
 
 
 def record_implications(connection: Connection, implications: Iterable[tuple[str, str, str]]) -> None:
-    """Replaces the list of (rule, the rule that implies it, why), for the ops that it names."""
+    """Replaces the triples (rule, the rule that implies it, why) of the ops they name."""
     rows = list(dict.fromkeys(implications))
     ops = {rule.partition(".")[0] for rule, _, _ in rows}
     for op in sorted(ops):
@@ -182,10 +182,10 @@ def _known_statuses(record: ResultRecord | ProbeRecord, columns: Sequence[str]) 
 
 
 def _printable(text: str) -> str:
-    """Text that every database takes: a vendor's log may hold anything."""
+    """Escapes text so that every database accepts it; a vendor's log may contain anything."""
     return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
 
 
 def _number(value: float | None) -> float | None:
-    """NaN is no SQL number: no difference is larger."""
+    """Replaces NaN, which SQL lacks, with infinity."""
     return math.inf if value is not None and math.isnan(value) else value

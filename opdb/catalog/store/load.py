@@ -1,4 +1,4 @@
-"""Rows -> models.  One SELECT for each table; the order comes from ``position``, never from the database."""
+"""Rows -> models.  One SELECT per table; ``position`` determines the order, never the database."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opdb.spec.backend import Backend
 from opdb.spec.catalog import Catalog, retired_of, socs_of
 from opdb.spec.model import BaseDef, OpDef
 
-if TYPE_CHECKING:  # the models of what is not asked for are not made
+if TYPE_CHECKING:  # imported only when needed
     from opdb.spec.erratum import Erratum
     from opdb.spec.family import FamilyDef
 
@@ -23,10 +23,10 @@ Data = dict[str, Any]
 def load_catalog(
     reader: Reader, op: str | None = None, erratum: str | None = None, facts: object | None = None
 ) -> Catalog:
-    """The catalogue that is in the database, from its rows alone.
+    """Loads the catalog from the database.
 
-    ``op``: of the ops and what they are made of this one alone, its errata, and no families.  ``erratum``: this one
-    alone, and the op that it is about.  ``facts``: as the catalogue has them.
+    ``op``: load only this op, its base, and its errata, and no families.  ``erratum``: load only this erratum and its
+    op.  ``facts``: passed on to the catalog.
     """
     whole = op is None and erratum is None
     rows = _Rows(reader, few=not whole)
@@ -82,7 +82,7 @@ def backend_of(r: Record) -> Backend:
 
 
 def soc_data(r: Record) -> Data:
-    """A row of ``soc`` as the file has it."""
+    """A row of ``soc`` in the format of the file."""
     return _compact(chip=r["chip"], soc_model=r["soc_model"], htp_arch=r["htp_arch"]) | dict(
         json.loads(r["more"])
     )
@@ -109,7 +109,7 @@ def _shape(row: Record) -> Any:
 
 
 class _Rows:
-    """The rows of a table by their parent: all read at once, or, where only a few are needed, those of each parent."""
+    """The rows of tables by parent, read a table at once, or per parent if only ``few`` are needed."""
 
     def __init__(self, reader: Reader, few: bool) -> None:
         self.reader, self.few = reader, few
@@ -124,7 +124,7 @@ class _Rows:
         return list(self.reader.rows(f"SELECT * FROM {table} WHERE {column} = {VALUES}value", value=value))
 
     def of(self, table: str, parent: str, ident: int) -> list[Record]:
-        """The rows of ``table`` that are parts of one row, in order."""
+        """The rows of ``table`` that belong to one parent row, in order."""
         if self.few:
             return _in_order(self.which(table, parent, ident))
         if (table, parent) not in self.read:

@@ -1,9 +1,9 @@
-"""SQL as text -> rows by name, and rows -> SQL; on SQLite without SQLAlchemy, whose import takes longer than a question.
+"""Runs SQL text and returns rows by name; on SQLite without SQLAlchemy, whose import takes longer than a question.
 
     for row in reader.rows("SELECT name FROM op WHERE name IN @names", names=["Relu", "Concat"]):
         row["name"]
 
-A value is named by an @; a list stands for its values in parentheses.
+An @ marks a named value; a list expands to its values in parentheses.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Reader(ABC):
 
     @abstractmethod
     def rows(self, sql: str, **values: Any) -> Iterator[Row]:
-        """The rows of a SELECT, as they come."""
+        """Yields the rows of a SELECT."""
 
     @abstractmethod
     def has_table(self, name: str) -> bool:
-        """Whether the database has a table of this name."""
+        """True if the database has a table with this name."""
 
     def value(self, sql: str, **values: Any) -> Any:
-        """The first column of the first row; None where there is no row."""
+        """The first column of the first row; None if there is no row."""
         row = next(iter(self.rows(sql, **values)), None)
         return None if row is None else row[next(iter(row.keys()))]
 
@@ -47,17 +47,17 @@ class Writer(Reader):
 
     @abstractmethod
     def run(self, sql: str, **values: Any) -> None:
-        """A statement without rows."""
+        """Runs a statement that returns no rows."""
 
     @abstractmethod
     def run_each(self, sql: str, rows: Sequence[Row]) -> None:
-        """A statement without rows, once for the values of each row."""
+        """Runs a statement that returns no rows once per row of values."""
 
     def insert(self, table: str, rows: Sequence[Row]) -> None:
-        """Adds rows, all with the columns of the first."""
+        """Inserts rows, all with the columns of the first."""
         if rows:
             columns = list(rows[0])
-            names = ", ".join(f'"{c}"' for c in columns)  # some are words of SQL, e.g. by
+            names = ", ".join(f'"{c}"' for c in columns)  # some are SQL keywords, e.g. by
             values = ", ".join(VALUES + c for c in columns)
             self.run_each(f"INSERT INTO {table} ({names}) VALUES ({values})", rows)
 
@@ -85,7 +85,7 @@ class SqliteWriter(SqliteReader, Writer):
 
 
 class AlchemyReader(Reader):
-    """What SQLAlchemy is connected to: PostgreSQL."""
+    """A reader of a SQLAlchemy connection, i.e. PostgreSQL."""
 
     postgres = True
 
@@ -117,21 +117,21 @@ class AlchemyWriter(AlchemyReader, Writer):
 
 
 def reader_of(connection: Connection) -> Reader:
-    """The rows that a connection of SQLAlchemy sees, inside its transaction."""
+    """A reader inside the transaction of a SQLAlchemy connection."""
     if connection.dialect.name != "sqlite":
         return AlchemyReader(connection)
     return SqliteReader(cast("sqlite3.Connection", connection.connection.driver_connection))
 
 
 def writer_of(connection: Connection) -> Writer:
-    """The same, to change rows."""
+    """A writer inside the transaction of a SQLAlchemy connection."""
     if connection.dialect.name != "sqlite":
         return AlchemyWriter(connection)
     return SqliteWriter(cast("sqlite3.Connection", connection.connection.driver_connection))
 
 
 def _listed(sql: str, values: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """A name of a list becomes one name for each of its values; NULL, which equals nothing, for none."""
+    """Expands the name of a list to one name per value; an empty list becomes NULL, which equals nothing."""
     found: dict[str, Any] = {}
 
     def named(match: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""What probes and conformance runs hand to the store: plain frozen records."""
+"""Plain frozen records that probes and conformance runs pass to the store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _uid() -> str:
 
 @dataclass(frozen=True)
 class LibraryRecord:
-    """A vendor library by what it is; never by its path."""
+    """The identity of a vendor library, independent of its path."""
 
     package: str  # e.g. onnxruntime-qnn
     version: str  # of the package; e.g. 2.3.0
@@ -40,7 +40,7 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class ProbeRunRecord(RunRecord):
-    """A sweep over one op.  ``catalog_hash`` is that of the op; ``note``: what else its configs depend on."""
+    """A sweep over one op.  ``catalog_hash`` is the op's hash; ``note`` states what else its configs depend on."""
 
     op: str = ""
     soc: str = ""
@@ -48,17 +48,17 @@ class ProbeRunRecord(RunRecord):
 
 @dataclass(frozen=True)
 class ExecutorRecord:
-    """Who computes: python, c, hexagon, torch, onnx.reference, qnn-cpu, qnn-htp."""
+    """The executor of cases: python, c, hexagon, torch, onnx.reference, qnn-cpu, or qnn-htp."""
 
     name: str
     version: str  # e.g. 2.47
-    backend: str = ""  # the QNN backend that it measures; '' for opdb's own code and PyTorch
+    backend: str = ""  # the QNN backend it measures; '' for opdb's own code and PyTorch
     library: LibraryRecord | None = None
 
 
 @dataclass(frozen=True)
 class CaseRecord:
-    """One conformance case.  '' where the backend, SoC or SDK plays no part."""
+    """One conformance case.  '' means that no backend, SoC, or SDK applies."""
 
     name: str  # e.g. LayerNorm-sample0-HTP.FP16.2-SM8650
     op: str
@@ -68,12 +68,12 @@ class CaseRecord:
     soc: str = ""
     sdk: str = ""
     type_row: str = ""  # e.g. HTP.FP16.2
-    rules: tuple[str, ...] = ()  # that a negative case must break; e.g. LayerNorm.C3
+    rules: tuple[str, ...] = ()  # rules that a negative case must break, e.g. LayerNorm.C3
 
 
 @dataclass(frozen=True)
 class ResultRecord:
-    """What one executor made of one case: five statuses, each one of ``opdb.catalog.schema.STATUSES``."""
+    """The result of one executor on one case: five statuses, each one of ``opdb.catalog.schema.STATUSES``."""
 
     case: CaseRecord
     executor: ExecutorRecord
@@ -83,20 +83,20 @@ class ResultRecord:
     finalizes: str = "unknown"
     executes: str = "unknown"
     matches: str = "unknown"
-    rules: tuple[str, ...] = ()  # that the executor reported; e.g. LayerNorm.C3
+    rules: tuple[str, ...] = ()  # rules that the executor reported, e.g. LayerNorm.C3
     code: int | None = None
     code_name: str = ""
     log: str = ""
-    error_max: float | None = None  # largest absolute difference; inf where a NaN is not shared
+    error_max: float | None = None  # largest absolute difference; inf if only one side is NaN
     ulp: float | None = None
-    magnitude: float | None = None  # of PyTorch's number where ``ulp`` is largest
+    magnitude: float | None = None  # of PyTorch's number at the largest ``ulp``
     seconds: float | None = None
     detail: str = ""
 
 
 @dataclass(frozen=True)
 class ProbeRecord:
-    """What a library said to one op config."""
+    """A library's answer about one op config."""
 
     op: str
     backend: str
@@ -112,7 +112,7 @@ class ProbeRecord:
     log: str = ""
     seconds: float | None = None
     detail: str = ""
-    ours: str = ""  # our verdict: accept, reject, unknown; "" where we were not asked
-    rules: tuple[str, ...] = ()  # that we reported; e.g. LayerNorm.C3
+    ours: str = ""  # our verdict: accept, reject, unknown; "" if we did not judge it
+    rules: tuple[str, ...] = ()  # rules that we reported, e.g. LayerNorm.C3
     reasons: str = ""  # JSON, see opdb.execute.libraries.reasons
-    position: int | None = None  # in its run; None: after the last
+    position: int | None = None  # in the run; None: after the last

@@ -1,4 +1,4 @@
-"""Which catalogue the database holds."""
+"""The state of the catalog in the database."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from opdb.core.errors import OpdbError
 
 
 def now() -> str:
-    """The time as the tables have it: ISO 8601, UTC."""
+    """The current time in the format of the tables: ISO 8601, UTC."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def catalog_hash(reader: Reader) -> str | None:
-    """The hash of the catalogue that the last sync left; None before the first."""
+    """The catalog's hash after the last sync; None before the first."""
     found = reader.value("SELECT hash FROM snapshot")
     return None if found is None else str(found)
 

@@ -1,8 +1,8 @@
-"""The table ``support``: for every type row, class of chips and SDK, what is declared and what was measured.
+"""The table ``support``: declared and measured statuses of every type row, chip class, and SDK.
 
-Sync, new evidence and one's own runs write it; the view v_support gives each row to the chips of its part.  A part is a class of
-chips (the same Hexagon version and floating point), or one chip that was measured itself.  One's own measurements of a
-status stand before those of files, unless these are newer; what a device did has rows of its own.
+Sync, new evidence, and the user's own runs update it; the view v_support repeats each row for the chips of its part.  A part
+is a class of chips (the same Hexagon version and floating point), or one chip that was measured itself.  The user's own
+measurements of a status take precedence over those from files, unless these are newer; device results have separate rows.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from opdb.catalog.schema.names import FEATURES, STATUS_COLUMNS
 from opdb.catalog.store.reader import Reader, Row, Writer
 
-if TYPE_CHECKING:  # only sync has the models
+if TYPE_CHECKING:  # only sync loads the models
     pass
 
 MEASURED = STATUS_COLUMNS[1:]
-#: From the worst: one crash among many successes is what a user must know.
+#: Worst first: users must see one crash among many successes.
 WORST = ("crashed", "hung", "no", "yes", "not-applicable", "unknown")
 _RANK = {status: i for i, status in enumerate(WORST)}
 _UNKNOWN = _RANK["unknown"]
@@ -30,7 +30,7 @@ Key = tuple[str, str, str]  # op, type row, backend
 
 @dataclass
 class _Own:
-    """One's own measurements of a place."""
+    """The user's own measurements of a type row on one SoC and SDK."""
 
     ranks: list[int] = field(default_factory=lambda: [_UNKNOWN] * len(MEASURED))
     n: int = 0
@@ -48,7 +48,7 @@ class _Cell(NamedTuple):
 
 @dataclass
 class _Cells:
-    """The cells of a type row by (SDK, whether it was a device): of a chip, and the newest of chips that are alike."""
+    """The cells of a type row by (SDK, on a device): per chip, and the newest per kind of similar chips."""
 
     by_soc: dict[str, dict[tuple[str, bool], _Cell]] = field(default_factory=dict)
     by_kind: dict[Any, dict[tuple[str, bool], _Cell]] = field(default_factory=dict)
@@ -60,16 +60,16 @@ class _Cells:
 
 @dataclass(frozen=True)
 class _Chip:
-    """What decides whose measurements count for a chip."""
+    """A chip, and the chips whose measurements count for it."""
 
     name: str
     class_id: int
-    like: tuple[Any, ...] | None  # chips with the same share evidence; None: with no other
-    special: bool  # not all libraries open it: only its own counts
+    like: tuple[Any, ...] | None  # chips with an equal value share evidence; None: shares with no other
+    special: bool  # not all libraries open it, so only its own evidence counts
 
 
 def refresh(writer: Writer, ops: Collection[str] | None = None) -> None:
-    """Writes the rows of these ops anew, or of all; of all also where these bring a place that the others have not."""
+    """Rewrites the rows of these ops; rewrites all rows if ``ops`` is None or adds an SDK or part that is missing."""
     chips = _chips(writer)
     own = _own(writer, ops)
     sdks = _sdks(writer)
@@ -107,13 +107,13 @@ def _socs(own: Mapping[Key, Mapping[tuple[str, str], _Own]]) -> set[str]:
 
 
 def _alone(parts: Mapping[str, int]) -> set[str]:
-    """The chips with a part of their own."""
+    """The chips that are alone in their part."""
     members = Counter(parts.values())
     return {soc for soc, part in parts.items() if members[part] == 1}
 
 
 def _declared(reader: Reader, ops: Collection[str] | None = None) -> dict[int, frozenset[tuple[int, ...]]]:
-    """Class -> what is declared of its chips."""
+    """Maps each chip class to its declared (type row, first SDK, last SDK) triples."""
     found: dict[int, set[tuple[int, ...]]] = {
         r["id"]: set() for r in reader.rows("SELECT id FROM chip_class")
     }
@@ -126,7 +126,7 @@ def _declared(reader: Reader, ops: Collection[str] | None = None) -> dict[int, f
 def _apart(
     reader: Reader, ops: Collection[str], chips: Mapping[str, _Chip], parts: Mapping[str, int]
 ) -> bool:
-    """Whether chips of one part, or of no known part, have not the same declared."""
+    """True if chips of one part have different declarations, or if a chip has no part yet."""
     declared = _declared(reader, ops)
     found: dict[int, set[frozenset[tuple[int, ...]]]] = defaultdict(set)
     for chip in chips.values():
@@ -143,7 +143,7 @@ def _chips(reader: Reader) -> dict[str, _Chip]:
 
 
 def _named(reader: Reader) -> set[str]:
-    """The chips that evidence about ops names."""
+    """The chips named in evidence about ops."""
     return {r["soc"] for r in reader.rows("SELECT DISTINCT soc FROM evidence_run WHERE flow = ''")} - {""}
 
 
@@ -153,7 +153,7 @@ def _parts(
     named: set[str],
     declared: Mapping[int, frozenset[tuple[int, ...]]],
 ) -> dict[str, int]:
-    """Chip -> part; "" is where no chip plays a part.  Chips that nothing was measured of need the same declared only."""
+    """Maps chip to part; "" is for backends without chips.  Unmeasured chips with the same declarations share a part."""
     measured: dict[Any, set[str]] = {None: set()}
     for name in named & chips.keys():
         measured.setdefault(chips[name].like, set()).add(name)
@@ -170,14 +170,14 @@ def _parts(
 
 
 def _sdks(reader: Reader) -> dict[str, list[str]]:
-    """The SDKs that were measured, by backend."""
+    """The measured SDKs by backend."""
     found: dict[str, list[str]] = defaultdict(list)
     for r in reader.rows(MEASURED_SDKS):
         found[r["backend"]].append(r["sdk"])
     return found
 
 
-#: The libraries that answered, and conformance cases of backends without one.
+#: The SDKs of libraries and evidence, and of conformance cases on backends without a library.
 MEASURED_SDKS = """
 SELECT l.backend, l.sdk FROM library AS l
 UNION
@@ -190,7 +190,7 @@ WHERE e.library_id IS NULL AND e.backend <> ''"""
 
 
 def _own(reader: Reader, ops: Collection[str] | None) -> dict[Key, dict[tuple[str, str], _Own]]:
-    """The worst of one's own measurements: by key, then (SoC, SDK)."""
+    """The worst of the user's own measurements, by key, then (SoC, SDK)."""
     found: dict[Key, dict[tuple[str, str], _Own]] = {}
     values: dict[str, Any] = {} if ops is None else {"ops": sorted(ops)}
     for sql, op in ((_PROBES, "p.op"), (_RESULTS, "k.op")):
@@ -215,7 +215,7 @@ FROM (
   WHERE p.type_row <> ''{{narrow}}
   GROUP BY p.op, p.type_row, p.backend, p.soc, p.sdk, {_STAGES}, u.library_id) AS g
 JOIN library AS l ON l.id = g.library_id"""
-#: The last of each case, executor and SoC: a case that changes is another row under the same name.
+#: The last result of each case, executor, and SoC: a changed case is a new row under the same name.
 _RESULTS = f"""
 SELECT k.op, k.type_row, e.backend, r.soc, COALESCE(l.sdk, k.sdk) AS sdk, {", ".join(f"r.{c}" for c in MEASURED)}, 1 AS n,
        u.started AS at, l.package || ' ' || l.version || CASE WHEN l.emulated THEN ', emulator' ELSE ', host' END AS library
@@ -231,7 +231,7 @@ WHERE k.kind = 'positive' AND k.type_row <> '' AND e.backend <> ''"""
 
 
 class _Fill:
-    """Works out rows of ``support`` and writes them."""
+    """Computes and writes rows of ``support``."""
 
     def __init__(
         self,
@@ -246,7 +246,7 @@ class _Fill:
         self.narrow = "" if ops is None else " AND {} IN @ops"
         self.values: dict[str, Any] = {} if ops is None else {"ops": sorted(ops)}
         self.part = parts
-        self.first: dict[int, str] = {}  # part -> the chip that stands for it
+        self.first: dict[int, str] = {}  # part -> its representative chip
         for soc, part in parts.items():
             self.first.setdefault(part, soc)
         self.next = 1 + (writer.value("SELECT MAX(id) FROM support") or 0)
@@ -284,7 +284,7 @@ class _Fill:
         return self.sdks.get(r["backend"]) or [r["version"] or r["since"] or ""]
 
     def _undocumented(self, keys: list[Key]) -> list[dict[str, Any]]:
-        """Rows for what was measured and no document has."""
+        """Adds type rows that were measured but are undocumented."""
         first = 1 + (self.writer.value("SELECT MAX(id) FROM op_type_row") or 0)
         new = [
             {"id": first + i, "op": op, "type_row": row, "backend": backend, "place": None}
@@ -296,7 +296,7 @@ class _Fill:
     def _places(
         self, key: Key, sdks: list[str], cells: _Cells
     ) -> Iterator[tuple[int, str, dict[tuple[str, bool], tuple[_Own, _Cell | None]]]]:
-        """(part, its chip, (SDK, device) -> what was measured) of one type row."""
+        """Yields (part, its chip, (SDK, device) -> measurements) of one type row."""
         backend = key[2]
         nothing = [_UNKNOWN if backend in self.asked else _RANK["not-applicable"]] * len(MEASURED)
         mine = self.own.get(key, {})
@@ -318,7 +318,7 @@ class _Fill:
             yield part, soc, found
 
     def _nearest(self, soc: str, cells: _Cells) -> dict[tuple[str, bool], _Cell]:
-        """For each SDK the cell of the chip itself, else the newest of a chip like it."""
+        """The chip's own cell for each SDK, else the newest of a similar chip."""
         chip = self.chips.get(soc)
         of_others = {} if chip is None or chip.special else cells.by_kind.get(chip.like, {})
         return {**of_others, **cells.by_soc.get(soc, {})}
@@ -383,7 +383,7 @@ _NOTHING = (_UNKNOWN,) * len(MEASURED)
 
 @cache
 def _words(ours: Statuses, theirs: Statuses, first: bool) -> dict[str, str]:
-    """The statuses; ``first``: ours stand before theirs, which stand for what ours do not know, and the reverse."""
+    """Merges statuses: with ``first`` ours win and theirs fill in the unknown ones; else the reverse."""
     ranks = (
         a if (first and a != _UNKNOWN) or b == _UNKNOWN else b for a, b in zip(ours, theirs, strict=True)
     )
@@ -403,7 +403,7 @@ WHERE o.kind = 'op' AND c.newest"""
 
 @cache
 def sdk_number(sdk: str) -> int:
-    """An SDK as a number to sort by, as the views have it: 2.47.1 is 2047001; what is not a number counts as 0."""
+    """An SDK as a sort key, as in the views: 2.47.1 is 2047001; parts that are not numbers count as 0."""
     from opdb.core.sdk import version
 
     major, minor, patch = (*version(sdk)[:3], 0, 0, 0)[:3]

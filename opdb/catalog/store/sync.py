@@ -1,7 +1,7 @@
-"""Specs -> SQL: one transaction that ends in the new state or in the old one.
+"""Specs -> SQL, in one transaction.
 
-Only files whose content changed are read again, and only definitions whose meaning changed are written
-again; the models of the other files come out of SQL.  A change of the code that reads reads everything.
+Only changed files are read again, and only the definitions they affect are written again; the models of the
+other files come from SQL.  If the code that reads them changes, everything is read again.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from opdb.spec.sdks import sdks_of
 
 
 def sync(writer: Writer, folder: Path, files: Mapping[str, str], full: bool = False) -> SyncReport:
-    """Brings the definitions in line with ``folder``.  Raises SpecError; then nothing was written.
+    """Updates the definitions to match ``folder``.  If it raises SpecError, nothing was written.
 
-    ``files``: their checksums; a file that changes after that is read again by the next sync.
+    ``files``: the files' checksums; a file that changes later is read again by the next sync.
     """
     report = current.compare(writer, files)
     touched = {*report.added, *report.changed, *report.removed}
@@ -56,7 +56,7 @@ def _known(before: Catalog, unchanged: Iterable[str]) -> dict[str, Any]:
 
 
 def _write(writer: Writer, catalog: Catalog, before: Catalog | None, touched: set[str]) -> None:
-    """Replaces what changed; everything where backends or chips did, because every type row depends on them."""
+    """Replaces changed definitions; all of them if backends or chips changed, because every type row depends on those."""
     models = chip_classes.reads_models(catalog)
     everywhere = "socs.yaml" in touched or any(p.startswith("backends/") for p in touched)
     if before is None or everywhere or chip_classes.reads_models(before) != models:
@@ -103,8 +103,8 @@ def _stem(path: str) -> str:
 
 
 def _direct(catalog: Catalog, families: set[str]) -> set[str]:
-    """The ops of the candidates of one op; their rows belong to the op."""
-    if not families:  # the usual case, in which nothing is expanded
+    """The ops of single-op candidates in these families; the op owns their rows."""
+    if not families:  # the usual case; avoids expanding families
         return set()
     return {
         c.op for c in catalog.candidates if c.family in families and c.op is not None and c.op in catalog.own
@@ -112,7 +112,7 @@ def _direct(catalog: Catalog, families: set[str]) -> set[str]:
 
 
 def _erase(writer: Writer, ops: set[str], bases: set[str], families: set[str], records: set[str]) -> None:
-    """Ops before bases: an op refers to its base.  The parts go with their definition (ON DELETE CASCADE)."""
+    """Deletes ops before their bases; their parts go with them (ON DELETE CASCADE)."""
     for statement, names in (
         ("DELETE FROM op_type_row WHERE op IN @names", ops),
         ("DELETE FROM definition WHERE id IN (SELECT definition_id FROM op WHERE name IN @names)", ops),
@@ -125,7 +125,7 @@ def _erase(writer: Writer, ops: set[str], bases: set[str], families: set[str], r
             writer.run(statement, names=sorted(names))
 
 
-#: The tables whose rows may name a source.
+#: The tables whose rows may refer to a source.
 NAMING = (
     "definition",
     "op_rule",
@@ -140,7 +140,7 @@ NAMING = (
 
 
 def _write_files(writer: Writer, files: Mapping[str, str], catalog: Catalog) -> None:
-    """What was read, which SDKs it speaks of, and the state it makes; sources that nothing names go."""
+    """Writes the files' checksums, the SDKs, and the snapshot; deletes unused sources."""
     used = " UNION ".join(f"SELECT source_id FROM {table} WHERE source_id IS NOT NULL" for table in NAMING)
     writer.run(f"DELETE FROM source WHERE id NOT IN ({used})")
     writer.run("DELETE FROM sdk")

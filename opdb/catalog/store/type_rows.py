@@ -1,4 +1,4 @@
-"""The type rows of ops as rows, and what is declared of each: on which class of chips, by which SDKs."""
+"""Type rows of ops -> SQL rows, and the SDKs and chip classes that each is declared for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def add_type_rows(rows: Rows, catalog: Catalog, ops: Iterable[str]) -> None:
-    """The type rows of ops with what they inherit, and the SDKs that have each on each class of chips."""
+    """Adds the type rows of ops, including inherited ones, and the SDKs that have each row on each chip class."""
     from opdb.spec.declared import Declared
 
     chips: dict[str, Soc | None] = {"": None}

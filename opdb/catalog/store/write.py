@@ -29,18 +29,18 @@ from opdb.spec.soc import Soc
 
 
 def _libraries(entry: Any) -> str:
-    """The versions of the libraries that open a chip, in words; "" where all do that were asked."""
+    """The versions of the libraries that open a chip, in words; "" if all that were tried do."""
     if isinstance(entry, Mapping):
         return " ".join(f"{end} {version}" for end, version in entry.items())
     return str(entry or "")
 
 
-#: Fields of a backend that have a column; the others are in ``more``.
+#: Fields of a backend with a column; the others are in ``more``.
 IN_COLUMNS = ("backend", "id", "letter", "context", "about")
 
 
 class Rows:
-    """Rows to insert in one transaction; ids are given here: definitions have one writer at a time."""
+    """Rows to insert in one transaction; assigns the ids itself because definitions have one writer at a time."""
 
     def __init__(self, writer: Writer) -> None:
         self.writer = writer
@@ -69,7 +69,7 @@ class Rows:
             rows.clear()
 
     def source(self, text: str | None) -> int | None:
-        """The row of a source ``document@version#locator``, or ``probe RUN``."""
+        """The id of a source ``document@version#locator``, or ``probe RUN``; None without text."""
         if text is None:
             return None
         if text not in self.sources:
@@ -82,7 +82,7 @@ class Rows:
             )
         return self.sources[text]
 
-    # -- files of their own form
+    # -- files with their own format
 
     def add_backends(self, backends: Iterable[Backend]) -> None:
         for position, backend in enumerate(backends):
@@ -112,7 +112,7 @@ class Rows:
                 )
 
     def add_socs(self, socs: Iterable[Soc], models: bool) -> None:
-        """Chips and their classes; ``models``: as ``opdb.catalog.store.chip_classes.class_of`` has it."""
+        """Adds chips and their classes; ``models``: as in ``opdb.catalog.store.chip_classes.class_of``."""
         self.classes[""] = self.add("chip_class", name="", htp_arch=None, **dict.fromkeys(FEATURES, 0))
         for position, soc in enumerate(socs):
             kind = class_of(soc, models)
@@ -147,9 +147,9 @@ class Rows:
         self.bases[base.base] = self.add("base", definition_id=definition, name=base.base)
 
     def add_op(self, own: OpDef, digest: str, candidates: Iterable[Candidate] = ()) -> int:
-        """An op as its file says it, with the candidates of families that are it; after its base.
+        """Adds an op as its file states it, with its single-op candidates from families; its base must be added first.
 
-        Returns the definition.
+        Returns the id of the definition.
         """
         definition = self._body(own, "op")
         position = len(own.torch)
@@ -342,7 +342,7 @@ class Rows:
                 self.add(table, **parent, kind=kind, position=position, name=name, expression=expression)
 
     def add_derived(self, definition: int, compiled: CompiledOp) -> None:
-        """The rules that nobody wrote, so that every id a verdict can carry is a row."""
+        """Adds the derived rules, so that every rule id in a verdict has a row."""
 
         def rule(
             position: int, kind: str, name: str, backend: str | None = None, of: CompiledRule | None = None
@@ -376,7 +376,7 @@ class Rows:
     # -- families
 
     def add_family(self, family: FamilyDef, candidates: Iterable[Candidate]) -> None:
-        """The file, and its chains; candidates of one op are rows of that op."""
+        """Adds a family and its chains; single-op candidates are rows of their op."""
         value = family.model_dump(mode="json")
         self.add("family", name=family.family, summary=family.summary, value=to_json(value))
         for candidate in candidates:
@@ -409,7 +409,7 @@ class Rows:
                 position=position,
                 name=name,
                 **shape,
-                like_tensor=tensor.like or "",  # what the op infers
+                like_tensor=tensor.like or "",  # the op infers it
             )
         for position, step in enumerate(d.ops):
             row = self.add("decomposition_step", **parent, position=position, op=step.op)

@@ -1,4 +1,4 @@
-"""Which chip is meant: by its own name, its number in Linux or what it is sold as."""
+"""Finds a chip by its name, its part number, or its marketing name."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _VARIANT = re.compile(r"-A[A-Z]$")  # of a part number; e.g. SM8650-AB
 
 
 def resolve(name: str, chips: Mapping[str, Sequence[str]]) -> str:
-    """The chip that ``name`` means, of ``chips`` with what each is sold as; e.g. sm8650, SM8650-AB, "8 Gen 3".
+    """The chip that ``name`` means, e.g. sm8650, SM8650-AB, "8 Gen 3"; ``chips`` maps chips to marketing names.
 
-    Raises OpdbError for a name that is no chip's, or several chips'.
+    Raises OpdbError if no chip, or more than one, has the name.
     """
     part = _VARIANT.sub("", name.strip().upper())
     if part in chips:
@@ -31,7 +31,7 @@ def resolve(name: str, chips: Mapping[str, Sequence[str]]) -> str:
 
 
 def _sold_as(name: str, chips: Mapping[str, Sequence[str]]) -> list[str]:
-    """The chips that are sold as ``name``; without one, those of whose names it is a part."""
+    """The chips with the marketing name ``name``; if there are none, the chips whose names contain it."""
     wanted = plain(name)
     if not wanted:
         return []
@@ -41,12 +41,12 @@ def _sold_as(name: str, chips: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def _within(wanted: str, name: str) -> bool:
-    """Whether all words of ``wanted`` stand in ``name``, one after the other."""
+    """True if ``name`` contains the words of ``wanted`` in sequence."""
     return f" {wanted} " in f" {name} "
 
 
 def plain(name: str) -> str:
-    """A name without brand, case and spare blanks; e.g. "Snapdragon® 8 Gen 3" -> "8 gen 3"."""
+    """Strips brand, case, and extra blanks, e.g. "Snapdragon® 8 Gen 3" -> "8 gen 3"."""
     return " ".join(_BRANDS.sub(" ", name.lower()).split())
 
 

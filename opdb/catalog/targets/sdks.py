@@ -1,4 +1,4 @@
-"""Which SDKs there are: those that documents and libraries are of, and those of the libraries of this machine."""
+"""The known SDKs: versions of documents and libraries, and of the libraries on this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opdb.generated.constants.sdks import SDKS
 
 @lru_cache(256)
 def known_sdk(sdk: str, known: tuple[str, ...] = SDKS) -> int:
-    """The number of an SDK, e.g. 2047.  Raises OpdbError, with the known ones, for one that nobody has."""
+    """The number of an SDK, e.g. 2047.  Raises OpdbError that lists the known SDKs if it is unknown."""
     number = sdk_number(sdk)
     if number in map(sdk_number, known):
         return number
@@ -26,12 +26,12 @@ def known_sdk(sdk: str, known: tuple[str, ...] = SDKS) -> int:
 
 @lru_cache(1)
 def installed_sdks() -> tuple[str, ...]:
-    """The versions of QNN's libraries on this machine; () where none can be asked."""
+    """The versions of QNN's libraries on this machine; () if none can be queried."""
     from opdb.runtime.qnn.libraries import discover
 
     return tuple(filter(None, (each.qnn_version() for each in discover([]))))
 
 
 def _short(versions: Iterable[str]) -> list[str]:
-    """Each once, in order, without what follows the second number."""
+    """The sorted, unique major.minor versions."""
     return sorted({".".join(v.split(".")[:2]) for v in versions}, key=sdk_number)

@@ -1,4 +1,4 @@
-"""Where an op is to run: backend, SoC and SDK, and what rules read of them."""
+"""The target of an op: backend, SoC, and SDK, and the values that rules read from them."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from opdb.generated.constants.socs import SOCS
 
 EXECUTIONS = ("device", "emulator")
 POLICIES = ("avoid", "warn", "ignore")
-#: Up to this architecture HTP has no floats to speak of; a graph of floats that is to be quantized is judged as on the other.
+#: Up to NO_FLOATS HTP has almost no floats; a float graph that will be quantized is judged as on FLOATS.
 NO_FLOATS, FLOATS = 68, 75
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where an op is to run.  Without ``backend``, only the op definition is checked.
+    """The target an op will run on.  Without ``backend``, only the op definition is checked.
 
     ``soc`` is required by backends whose rules depend on the Hexagon version (HTP); the library's default is never used.
-    ``execution`` is "device" or "emulator", the library's emulation on this machine; by it the policy on faults of the
-    library is chosen (opdb.judge.errata.policy).  ``errata`` sets one policy for all faults: "avoid", "warn", or "ignore".
-    ``ignored``: ids of errata to ignore, e.g. HTP-0395.  ``to_quantize``: judges graphs in floats that will be quantized, so that it
+    ``execution`` is "device" or "emulator" (the library's emulation on this machine); it selects the policy on faults of
+    the library (opdb.judge.errata.policy).  ``errata`` sets one policy for all faults: "avoid", "warn", or "ignore".
+    ``ignored``: ids of errata to ignore, e.g. HTP-0395.  ``to_quantize``: judges float graphs that will be quantized, so that it
     does not count whether the chip has floating point.
 
     >>> import opdb
@@ -73,9 +73,9 @@ class Target:
         return Context(backend, known_sdk(self.sdk or DEFAULT_SDK), **read)
 
     def check_chip(self) -> None:
-        """Raises OpdbError for a chip that is older than the backend.
+        """Raises OpdbError if the chip is older than the backend supports.
 
-        ``context`` takes such a chip: cases are derived for each Hexagon version that rules tell apart.
+        ``context`` accepts such a chip: cases are derived for each Hexagon version that rules distinguish.
         """
         asked = self.spelled()
         if asked.backend is None or asked.soc is None or "arch" not in BACKENDS[asked.backend].chip_fields:
@@ -88,13 +88,13 @@ class Target:
             )
 
     def spelled(self) -> Target:
-        """The same in the own spelling of backend and SoC; e.g. htp -> HTP."""
+        """The same target with backend and SoC in canonical spelling, e.g. htp -> HTP."""
         backend = None if self.backend is None else backend_name(self.backend)
         return replace(self, backend=backend, soc=None if self.soc is None else soc_name(self.soc))
 
     @property
     def integers_only(self) -> bool:
-        """Whether the chip has no floating point on this backend."""
+        """True if the chip has no floating point on this backend."""
         return half(self.backend) and not self.context().has_fp16
 
     def __str__(self) -> str:
@@ -104,18 +104,18 @@ class Target:
 
 
 def execution_here() -> str:
-    """Where graphs run on this machine: Qualcomm's libraries for x86-64 emulate the chip."""
+    """The execution on this machine: "emulator" on x86-64, where Qualcomm's libraries emulate the chip."""
     return "emulator" if platform.machine() in ("x86_64", "AMD64") else "device"
 
 
 def emulates_here(backend: str) -> bool:
-    """Whether the backend's library emulates a chip on this machine."""
+    """True if the backend's library emulates a chip on this machine."""
     record = BACKENDS.get(backend)
     return record is not None and record.emulated and execution_here() == "emulator"
 
 
 def half(backend: str | None) -> bool:
-    """Whether a backend computes float32 in float16."""
+    """True if a backend computes float32 in float16."""
     record = BACKENDS.get(backend or "")
     return record is not None and record.half
 
@@ -126,18 +126,18 @@ def _context(target: Target) -> Context:
 
 
 def backend_name(name: str) -> str:
-    """The backend's own spelling.  Raises OpdbError with the known ones."""
+    """The canonical spelling of a backend.  Raises OpdbError that lists the known ones."""
     if name.upper() in BACKENDS:
         return name.upper()
     raise OpdbError(f"unknown backend '{name}'{hint(name.upper(), BACKENDS)}; known: {', '.join(BACKENDS)}")
 
 
 def soc_name(name: str) -> str:
-    """The SoC that is meant, by its own name or what it is sold as.  Raises OpdbError with the nearest ones."""
+    """The SoC with this name or marketing name.  Raises OpdbError with the nearest ones."""
     return resolve(name, {chip: soc.names for chip, soc in SOCS.items()})
 
 
 def hint(name: str, known: Iterable[str]) -> str:
-    """A proposal for a name that is not known, to end a message with; empty where nothing is close."""
+    """A suggestion for an unknown name, to end a message with; empty if no known name is close."""
     close = difflib.get_close_matches(name, list(known), 1)
     return f"; did you mean '{close[0]}'?" if close else ""

@@ -1,4 +1,4 @@
-"""Questions about an expression: which names it reads, what a message should show."""
+"""Analyzes expressions: the names they read, and the values a message should show."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def _free(node: Node, bound: frozenset[str], found: dict[str, None]) -> None:
 
 
 def atoms(node: Node, inside: tuple[str, ...] = ()) -> tuple[Node, ...]:
-    """The readings whose values a message shows: names of values, and attributes of tensors.
+    """The subexpressions whose values a message shows: names of values, and attributes of tensors.
 
-    ``inside`` names the loop variables whose values are known (those of a failing witness); readings that
-    depend on other loop variables are left out, and so are whole tensors.
+    ``inside`` names the loop variables with known values (from a failing witness); subexpressions that
+    depend on other loop variables are omitted, and so are whole tensors.
     """
     found: dict[Node, None] = {}
     loops = {loop.var for n in walk(node) if n.kind == "comp" for loop in n.value[1]}

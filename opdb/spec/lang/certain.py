@@ -1,10 +1,10 @@
-"""What a condition says for certain where little is known: true, false, or nothing (None).
+"""Evaluates conditions with partial knowledge: true, false, or undecided (None).
 
     test = parsed("x.dtype == f16 and arch >= 73")
     test({"x.dtype": "f32"})    # False, whatever arch is
 
-Known are values by name: ``x.dtype`` -> a short name, ``x.encoding``, ``present(x)``, ``same_quant(x)``, ``arch``...
-A condition is taken apart once and asked many times: with every combination of data types.
+Known values are given by name: ``x.dtype`` -> a short name, ``x.encoding``, ``present(x)``, ``same_quant(x)``, ``arch``...
+A condition is parsed once and evaluated many times, e.g. for every combination of data types.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _SIGNS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 
 
 def forbidden(rules: Sequence[Rule], known: Known) -> bool:
-    """Whether a rule is broken for certain."""
+    """True if a rule is definitely broken."""
     return any((when is None or when(known) is True) and require(known) is False for when, require in rules)
 
 
 @cache
 def parsed(text: str) -> Test:
-    """A condition of the rule language, to be asked."""
+    """Compiles a condition of the rule language to a test."""
     return _test(ast.parse(f"({text}\n)", mode="eval").body, {})
 
 
@@ -65,7 +65,7 @@ def _test(node: ast.expr, alias: Mapping[str, str]) -> Test:
 
 
 def _settled(parts: Sequence[Test], decisive: bool) -> Test:
-    """``decisive`` if one part is; None if one is open; the opposite otherwise."""
+    """``decisive`` if any part is; else None if any part is open; else the opposite."""
 
     def test(known: Known) -> bool | None:
         found: bool | None = not decisive
@@ -101,7 +101,7 @@ def _open(known: Known) -> bool | None:
 
 
 def _over(loop: ast.GeneratorExp, alias: Mapping[str, str]) -> Test:
-    """``all`` and ``any`` over the tensors of a variadic slot, which are alike; a slot has at least one."""
+    """``all`` and ``any`` over a variadic slot; its tensors count as alike, and there is at least one."""
     conditions: list[ast.expr] = []
     for g in loop.generators:
         if not (isinstance(g.target, ast.Name) and isinstance(g.iter, ast.Name)):
@@ -147,7 +147,7 @@ def _among(a: Value, choices: Sequence[Value], inside: bool) -> Test:
 
 
 def _value(node: ast.expr, alias: Mapping[str, str]) -> Value:
-    """A number, a truth value, the name of a data type or encoding; UNKNOWN where nothing says."""
+    """A number, a truth value, or the name of a data type or encoding; UNKNOWN if it is not known."""
     match node:
         case ast.Constant(value=value):
             return lambda known: value
@@ -175,7 +175,7 @@ def _nothing(known: Known) -> Any:
 
 
 def _slot(node: ast.expr, alias: Mapping[str, str]) -> str | None:
-    """The slot of a tensor: its name, a variable over the slot, or one of the slot's tensors by number."""
+    """The slot of a tensor given by name, by a variable over the slot, or by an index into it; else None."""
     if isinstance(node, ast.Subscript):
         node = node.value
     return alias.get(node.id, node.id) if isinstance(node, ast.Name) else None

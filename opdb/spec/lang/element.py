@@ -1,11 +1,11 @@
-"""What a kernel computes of one element of each input: text -> typed nodes, in Python's syntax.
+"""A kernel's formula for one element of each input: text in Python's syntax -> typed nodes.
 
-``a + b``, ``x if x > 0 else alpha * expm1(x)``.  The names are the op's inputs and its scalar parameters; the
-operators Python's; the functions those of FUNCTIONS.  Numbers are of two kinds, real ones and whole ones (int64,
-which wraps); besides them there are truth values.  An expression has a meaning for the kinds that all its parts
-have.  Real results are rounded to float32 once: where an expression has more than one rounding it is computed in
-double.  Functions that are approximated in float32 (``approximate``) are a few units in the last place off, and so
-is what is made of them; where one is good for small arguments only (``limit``), elements beyond are computed in double.
+E.g. ``a + b``, ``x if x > 0 else alpha * expm1(x)``.  The names are the op's inputs and scalar parameters; the
+operators are Python's; the functions are those of FUNCTIONS.  Numbers are real or whole (int64, which wraps); there
+are also truth values.  An expression is valid for the kinds that all its parts support.  Real results are
+rounded to float32 once: an expression with more than one rounding is computed in double.  Functions approximated in
+float32 (``approximate``), and expressions of them, are off by a few units in the last place; if an approximation only
+works for small arguments (``limit``), larger elements are computed in double.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NUMBER = "number"
 
 @dataclass(frozen=True)
 class Element:
-    """One node.  ``type``: number or truth; ``value``: a name, a constant, a function's or an operator's name."""
+    """One node.  ``type``: number or truth; ``value``: a name, a constant, a function name, or an operator."""
 
     kind: str  # const name call unary binary compare and or if
     type: str
@@ -37,8 +37,8 @@ class Element:
 class ElementFunction:
     """A function of numbers, and the C functions that compute it (runtime/src/kernels/element_functions.h).
 
-    ``narrow``: of float; ``wide``: of double, ``narrow`` where it is exact in both; ``whole``: of int64_t, "" where
-    whole numbers have none.
+    ``narrow``: for float, "" if float32 has none; ``wide``: for double; ``whole``: for int64_t, "" if whole numbers have
+    none.
     """
 
     arity: int
@@ -46,9 +46,9 @@ class ElementFunction:
     wide: str
     whole: str = ""
     test: bool = False  # the result is a truth value
-    exact: bool = False  # nothing is rounded
-    approximate: bool = False  # `narrow` is a few units in the last place off
-    limit: float | None = None  # `narrow` is for arguments below it in size, the others take `wide`
+    exact: bool = False  # no rounding
+    approximate: bool = False  # `narrow` is off by a few units in the last place
+    limit: float | None = None  # `narrow` is for arguments with a smaller magnitude; others use `wide`
 
 
 FUNCTIONS = {
@@ -83,7 +83,7 @@ COMPARISONS = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt
 
 
 def parse_element(text: str, inputs: Collection[str], params: Collection[str], kind: str) -> Element:
-    """The typed node of ``text`` for inputs of ``kind``.  Raises ExpressionError."""
+    """Parses ``text`` into a typed node for inputs of ``kind``.  Raises ExpressionError."""
     return _Checker(text.strip(), inputs, params, kind).visit(tree_of(text))
 
 
@@ -160,18 +160,18 @@ class _Checker:
 
 
 def is_wide(node: Element) -> bool:
-    """Whether real numbers are computed in double: float32 lacks a function, or only it would round more than once."""
+    """True if real numbers are computed in double: float32 lacks a function, or would round more than once."""
     return _lacks(node) or (_roundings(node) > 1 and not is_approximate(node))
 
 
 def is_approximate(node: Element) -> bool:
-    """Whether a function in it is approximated, unless all is computed in double."""
+    """True if it contains a function that is approximated in float32; computing in double avoids that."""
     own = node.kind == "call" and FUNCTIONS[node.value].approximate
     return own or any(is_approximate(a) for a in node.args)
 
 
 def limits(node: Element) -> dict[str, float]:
-    """Inputs and parameters -> the size from which the expression is computed in double."""
+    """Maps inputs and parameters to the magnitude from which the expression is computed in double."""
     found: dict[str, float] = {}
     for a in node.args:
         for name, limit in limits(a).items():
@@ -189,7 +189,7 @@ def _lacks(node: Element) -> bool:
 
 
 def _is_double(call: Element) -> bool:
-    """Whether float32 lacks the function; one with a limit is for names, whose size is looked at."""
+    """True if float32 lacks the function; one with a limit needs a name as its argument, whose size can be checked."""
     function = FUNCTIONS[call.value]
     return not function.narrow or (function.limit is not None and call.args[0].kind != "name")
 

@@ -1,7 +1,7 @@
-"""The one table of the rule language's functions.
+"""The table of the rule language's functions.
 
-A row carries signature, the Python and C names, the English phrase and examples; the examples are run
-as tests of the Python, the C and the English emitters (tests/spec/lang/test_functions.py).  ``python`` names a
+A row has the signature, the Python and C names, the English phrase, and examples; the examples are run
+as tests of the Python, C, and English emitters (tests/spec/lang/test_functions.py).  ``python`` names a
 function of ``opdb.runtime.checks`` or a builtin; ``c`` one of runtime/include/opdb/checked.h.  In
 ``english``, ``{0}`` is the first argument.  ``phrase`` pairs are (affirmed, denied) predicates.
 """
@@ -17,14 +17,14 @@ from opdb.spec.lang.nodes import BOOL, DTYPE, FLOAT, INT, INT64, INTS, ROWS, STR
 @dataclass(frozen=True)
 class Function:
     name: str
-    params: tuple[tuple[str, ...], ...]  # the types that each argument may have
+    params: tuple[tuple[str, ...], ...]  # the allowed types of each argument
     result: str
     python: str
     c: str  # "" for torch-only functions
     english: str
     examples: tuple[tuple[str, Any], ...]  # expression -> value; None means undecidable
     partial: bool = False  # may be undecidable: the C function takes `bool *ok`
-    optional: int = 0  # how many trailing parameters may be left out
+    optional: int = 0  # the number of trailing parameters that may be omitted
     predicate: tuple[str, str] = ("", "")
     torch: bool = False  # only in torch mappings
     note: str = field(default="", compare=False)
@@ -32,7 +32,7 @@ class Function:
 
 _LIST, _T = (INTS,), (TENSOR,)
 _INT, _FLOAT = (INT,), (FLOAT,)
-#: What says the dtype of a tensor that is made: another tensor, or its name.
+#: The argument that determines the dtype of a new tensor: another tensor, or a dtype name.
 _LIKE = (TENSOR, DTYPE)
 
 FUNCTIONS: dict[str, Function] = {
@@ -84,7 +84,7 @@ FUNCTIONS: dict[str, Function] = {
         Function("same_quant", (_T, _T), BOOL, "same_quant", "opdb_same_quant", "", (),
                  predicate=("have the encoding of {1}", "not have the encoding of {1}"),
                  note="kind, scales (as float32), offsets, axis and bits; true where neither has an encoding"),
-        # Only in torch mappings: they make tensors.
+        # Only in torch mappings, because they create tensors.
         Function("permute", (_T, _LIST), TENSOR, "permute", "", "{0} permuted by {1}", (), torch=True),
         Function("reshape", (_T, _LIST), TENSOR, "reshape", "", "{0} in the shape {1}", (), torch=True),
         Function("as_image", (_T,), TENSOR, "as_image", "", "{0} as an image", (), torch=True,
@@ -116,7 +116,7 @@ FUNCTIONS: dict[str, Function] = {
         Function("chosen", ((TENSORS,),), TENSORS, "chosen", "", "the tensors that {0} has", (), torch=True),
         Function("filled", ((TENSORS,),), TENSORS, "filled", "", "the tensors of {0} that have elements", (), torch=True),
         Function("lifted", ((TENSORS,), (INT,)), TENSORS, "lifted", "", "each of {0} with a dimension of 1 at {1}", (), torch=True),
-        # ... of the values of a rule (opdb.runtime.windows)
+        # ... with values computed by a formula (opdb.runtime.windows)
         Function("window_means", (*(_INT,) * 5, (BOOL,), _LIKE), TENSOR, "window_means", "",
                  "the means of {4} windows of {1} among {0}", (), torch=True, optional=1),
         Function("window_sums", (*(_INT,) * 5, _LIKE), TENSOR, "window_sums", "",
@@ -172,12 +172,12 @@ ATTRIBUTES: dict[str, tuple[str, tuple[int, int] | None, str]] = {
     "sparse": (BOOL, None, "{0} sparse"),
     "type": ("tensor type", None, "the type of {0}"),
     "axis": (INT, (-1, 2**31 - 1), "the quantization axis of {0}"),
-    "scale": (FLOAT, None, "the scale of {0}"),  # the first one; 0 without encoding
+    "scale": (FLOAT, None, "the scale of {0}"),  # the first scale; 0 without encoding
     "offset": (INT, (-(2**31), 2**31 - 1), "the offset of {0}"),  # likewise
-    "values": (INTS, INT64, "the values of {0}"),  # of a STATIC tensor of integers; undecidable for others
+    "values": (INTS, INT64, "the values of {0}"),  # for STATIC integer tensors; undecidable for others
 }
 
-#: Where the data of a tensor comes from; an omitted tensor (NULL) is absent.
+#: The sources of a tensor's data; an omitted tensor (NULL) is absent.
 TENSOR_TYPES = ("APP_WRITE", "APP_READ", "NATIVE", "STATIC")
 
 ENCODING_NAMES = (

@@ -1,4 +1,4 @@
-"""The typed nodes of the rule language, and the scopes in which expressions are read."""
+"""The typed nodes of the rule language, and the scopes in which expressions are parsed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Range = tuple[int, int]
 class Node:
     """One node of an expression.
 
-    ``kind`` and what goes with it (``args`` / ``value``):
+    ``kind`` and the matching ``args`` / ``value``:
 
     ========  ==========================  ==============================================
     const     -                           the value; a dtype, encoding or enum name as str
@@ -45,7 +45,7 @@ class Node:
     value: Any = None
     #: Bounds of an int, or of the elements of a list of ints (interval analysis); None for other types.
     range: Range | None = field(default=None, compare=False)
-    #: True where evaluation can overflow, so that emitters use a checked helper.
+    #: True if evaluation can overflow, so that emitters use a checked helper.
     checked: bool = field(default=False, compare=False)
     column: int = field(default=0, compare=False)
 
@@ -61,18 +61,18 @@ class Loop:
 
 @dataclass(frozen=True)
 class Name:
-    """What a name stands for in a scope."""
+    """The meaning of a name in a scope."""
 
     type: str
     range: Range | None = None
-    optional: bool = False  # may be left out: `present` may be asked
-    sure: bool = False  # optional, with a literal default: reading it is never undecidable
-    param: bool = False  # a parameter of the op: whether it was given is kept apart from its value
+    optional: bool = False  # may be omitted: `present` applies
+    sure: bool = False  # optional with a literal default, so reading it is never undecidable
+    param: bool = False  # a parameter of the op; its presence is stored separately from its value
     let: bool = False  # a named expression, evaluated before the rules
 
     @property
     def absent(self) -> bool:
-        """Whether reading the name can be undecidable because it has no value."""
+        """True if reading the name can be undecidable because it has no value."""
         return self.optional and not self.sure
 
 
@@ -89,7 +89,7 @@ class Scope:
 
 
 def children(node: Node) -> Iterator[Node]:
-    """All direct sub-expressions, those of loops first."""
+    """All direct subexpressions, those of loops first."""
     if node.kind == "comp":
         for loop in node.value[1]:
             yield loop.source
@@ -98,7 +98,7 @@ def children(node: Node) -> Iterator[Node]:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """The node and everything below it, in order of writing."""
+    """The node and all its descendants, parents first."""
     yield node
     for child in children(node):
         yield from walk(child)

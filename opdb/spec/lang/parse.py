@@ -1,7 +1,7 @@
-"""Text -> typed nodes: a whitelist over Python's expression syntax, names and types checked.
+"""Parses text into typed nodes: a whitelist over Python's expression syntax that checks names and types.
 
-Nothing here evaluates text.  Every refusal names the place (text and caret) and, where a name is
-misspelt, the nearest one.
+Nothing here evaluates text.  Every error shows the place (text and caret) and, for a misspelled name, the
+nearest one.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from opdb.spec.lang.nodes import (
 )
 
 MAX_LENGTH, MAX_NODES, MAX_DEPTH = 500, 200, 30
-MAX_LEVELS = 60  # of operators, one inside the other
+MAX_LEVELS = 60  # nesting depth of operators
 MAX_LIST = 64  # OPDB_MAX_LIST
 SHOWN = 120  # characters of a long text in messages
 
 
-#: What ``ast`` counts as nodes besides the parts of an expression.
+#: Nodes of ``ast`` that are not parts of an expression.
 NO_PARTS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
 
 
-#: Names that ``ast`` gives to what the rule language lacks, in words.
+#: Nodes of ``ast`` that the rule language lacks, in words.
 WORDS = {
     "Dict": "a dict",
     "DictComp": "a dict",
@@ -73,12 +73,12 @@ class ExpressionError(Exception):
 
     @property
     def shown(self) -> str:
-        """The text, cut where it is long."""
+        """The text, truncated if it is long."""
         return self.text if len(self.text) <= SHOWN else self.text[: SHOWN - 3] + "..."
 
 
 def parse(text: str, scope: Scope, want: str | tuple[str, ...]) -> Node:
-    """The typed node of ``text``, whose type must be (one of) ``want``."""
+    """Parses ``text`` into a typed node; its type must be (one of) ``want``."""
     tree = tree_of(text)
     text = text.strip()
     wanted = (want,) if isinstance(want, str) else want
@@ -93,9 +93,9 @@ def parse(text: str, scope: Scope, want: str | tuple[str, ...]) -> Node:
 
 @lru_cache(maxsize=20_000)
 def tree_of(text: str) -> ast.expr:
-    """The syntax tree of ``text`` without the space around it, within the limits; only to be read.
+    """The syntax tree of ``text`` without surrounding space, within the limits; cached, so read-only.
 
-    Most texts are met several times.  Raises ExpressionError.
+    Most texts occur several times.  Raises ExpressionError.
     """
     _limits(text)
     text = text.strip()
@@ -132,7 +132,7 @@ def _limits(text: str) -> None:
 
 
 def _tree_limits(tree: ast.expr, text: str) -> None:
-    """Bounds the number of parts and their nesting before anything recurses over them."""
+    """Limits the number of parts and their nesting before anything recurses over them."""
     level: list[ast.AST] = [tree]
     parts = depth = 0
     while level:
@@ -153,14 +153,14 @@ def _as_float(node: Node) -> Node:
 
 
 def _fits(low: int, high: int) -> tuple[Range, bool]:
-    """The range clipped to 64 bits, and whether clipping was needed."""
+    """The range clipped to 64 bits (then extended to contain 0), and True if clipping was needed."""
     if low < INT64[0] or high > INT64[1]:
         return (min(max(low, INT64[0]), 0), max(min(high, INT64[1]), 0)), True
     return (low, high), False
 
 
 def _or_zero(range_: Range | None) -> Range | None:
-    """``range_`` with 0, which the C side goes on with where there is no value."""
+    """``range_`` extended to contain 0, which the C code uses if there is no value."""
     return _union(range_, (0, 0))
 
 
@@ -364,7 +364,7 @@ class _Checker:
         return Node("list", INTS, elements, range=range_, column=n.col_offset)
 
     def _plain_rows(self, n: ast.List, rows: tuple[Node, ...]) -> None:
-        """The default of a parameter is a table of numbers; a mapping may compute its rows."""
+        """Checks that a parameter's default is a table of numbers; in a mapping the rows may be computed."""
         if self.scope.torch:
             return
         if any(a.kind != "const" for row in rows for a in row.args) or any(r.kind != "list" for r in rows):
@@ -468,7 +468,7 @@ def _union(a: Range | None, b: Range | None) -> Range | None:
 
 
 def _arith_range(op: str, a: Range, b: Range) -> tuple[Range, bool]:
-    """The range of ``a op b``, and whether it can leave 64 bits (division by zero is judged apart)."""
+    """The range of ``a op b``, and True if it can exceed 64 bits (division by zero is checked separately)."""
     if op == "+":
         return _fits(a[0] + b[0], a[1] + b[1])
     if op == "-":

@@ -1,4 +1,4 @@
-"""Typed nodes -> canonical text of the rule language; parsing the text gives the same nodes again."""
+"""Prints typed nodes as canonical text of the rule language; parsing the text returns the same nodes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ STRENGTH = {"+": ADD, "-": ADD, "*": MULTIPLY, "//": MULTIPLY, "%": MULTIPLY, "/
 
 
 def strength(node: Node) -> int:
-    """How strongly the outermost operator of ``node`` binds."""
+    """The binding strength of the outermost operator of ``node``."""
     if node.kind == "const" and node.type in ("int", FLOAT) and node.value < 0:
         return NEGATE
     if node.kind == "arith":

@@ -1,7 +1,7 @@
-"""The questions as SQL views: what they are called, what their columns mean, and how they are made.
+"""The questions as SQL views: their names, the meaning of their columns, and their SQL.
 
-A view holds no data, so it is never migrated: an upgrade drops all views, migrates the tables and makes the views
-of this version (``migrations/env.py``).  Names begin with ``v_``.
+A view holds no data, so it is never migrated: an upgrade drops all views, migrates the tables, and creates this
+version's views (``migrations/env.py``).  Names begin with ``v_``.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ _SELECTS: dict[str, Callable[[Dialect], str]] = {
 
 
 def escaped(sql: str) -> str:
-    """SQL as SQLAlchemy's ``text`` takes it: a colon is a colon, and values are named by one."""
+    """Escapes SQL for SQLAlchemy's ``text``: colons become literal, then VALUES becomes the colon of a parameter."""
     return re.sub(r":(?=\w)", r"\\:", sql).replace(VALUES, ":")
 
 
 def drop_views(connection: Connection) -> None:
-    """Drops every view whose name begins with v_; the last one made is dropped first."""
+    """Drops every view whose name begins with v_, in the reverse order of creation."""
     from sqlalchemy import inspect, text
 
     found = {v for v in inspect(connection).get_view_names() if v.startswith("v_")}
@@ -67,7 +67,7 @@ def drop_views(connection: Connection) -> None:
 
 
 def create_views(connection: Connection) -> None:
-    """Makes the views; the tables must be those of this version."""
+    """Creates the views; the tables must be at this version."""
     from sqlalchemy import text
 
     for statement in _statements(connection.dialect.name == "postgresql").values():
@@ -75,7 +75,7 @@ def create_views(connection: Connection) -> None:
 
 
 def views_are_current(found: Mapping[str, str]) -> bool:
-    """Whether these views of an SQLite database, name -> SQL, are those that ``create_views`` makes."""
+    """True if these views of an SQLite database (name -> SQL) are the ones ``create_views`` creates."""
     return found == _statements(postgres=False)
 
 

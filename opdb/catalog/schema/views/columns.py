@@ -1,6 +1,6 @@
-"""Every view with every column: its type, unit and meaning.  docs/reference/sql-views.md and Datasette's metadata say the same.
+"""The type, unit, and meaning of every column of every view, also for docs/reference/sql-views.md and Datasette's metadata.
 
-A line is ``name type[unit] meaning``; a name alone is a column that means the same in every view.
+A line is ``name type[unit] meaning``; a name alone is a column with the same meaning in every view.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class ViewAbout:
     name: str
     about: str
     columns: tuple[ViewColumn, ...]
-    facets: tuple[str, ...]  # columns with few values, to choose by
+    facets: tuple[str, ...]  # columns with few values, to filter by
 
 
 def _lines(text: str) -> list[ViewColumn]:
@@ -412,5 +412,5 @@ implied_by text the rules without which no case can break it
 place
 """, "backend"),
 )  # fmt: skip
-#: In an order in which a view comes after those that it reads.
+#: Ordered so that a view comes after the views it reads.
 ABOUT = {v.name: v for v in _ABOUT}

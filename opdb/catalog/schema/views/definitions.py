@@ -1,11 +1,11 @@
-"""The SQL of the views of what the specs say."""
+"""SQL of the views over the specs."""
 
 from __future__ import annotations
 
 from opdb.catalog.schema.names import BINDING_KINDS, RULE_KINDS
 from opdb.catalog.schema.views.sql import PART, Dialect, merged
 
-#: "rule": the rules of each op; those of a backend that the op itself speaks of come from the op alone.
+#: "rule": the rules of each op.  If the op itself lists a backend, the base's rules for that backend do not apply.
 _IN_FORCE = f"""every AS ({merged("op_rule")}),
 own AS (
   SELECT o.name AS op, x.backend_id FROM op AS o JOIN op_backend AS x ON x.definition_id = o.definition_id),
@@ -116,7 +116,7 @@ def rules(d: Dialect) -> str:
     order = f"COALESCE(b.position, -1), CASE r.kind {kinds} END, r.own, r.position"
     said = "u.backend || COALESCE(' since ' || u.since, '') || COALESCE(' until ' || u.until, '')"
     unchecked = d.joined(said, ", ", "open AS u WHERE u.rule = o.rule", "u.place")
-    # "open" and "said" are made once: worked out for each rule, they would take 90 % of the time.
+    # "open" and "said" are materialized: evaluating them per rule would take 90 % of the time.
     return f"""
 WITH {PART}, {_IN_FORCE}, open AS MATERIALIZED (SELECT * FROM v_unchecked),
 said AS MATERIALIZED (SELECT o.rule, {unchecked} AS backends FROM (SELECT DISTINCT rule FROM open) AS o)
@@ -146,7 +146,7 @@ def socs(d: Dialect) -> str:
 
 def errata(d: Dialect) -> str:
     def listed(column: str) -> str:
-        """A JSON list of plain names or numbers without its marks; NULL for an empty one."""
+        """A JSON list of plain names or numbers without brackets and quotes; NULL if empty."""
         return f"NULLIF(replace(replace(replace({column}, '[', ''), ']', ''), '\"', ''), '')"
 
     where = f"s.library || COALESCE(' ' || {listed('s.socs')}, '')"

@@ -1,4 +1,4 @@
-"""The SQL of the views of what was measured."""
+"""SQL of the views over measurements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _STAGES = ("validates", "finalizes", "executes")
 
 
 def _latest(run: str) -> str:
-    """Whether a sweep has the configs and rules of the last one over its op, library and SoC with answers."""
+    """SQL: true if a sweep has the configs and rules of the last answered one over its op, library, and SoC."""
     return f"""COALESCE({run}.catalog_hash || ' ' || {run}.note = (
          SELECT n.catalog_hash || ' ' || n.note FROM probe_run AS n
          WHERE n.op = {run}.op AND n.library_id = {run}.library_id AND n.soc = {run}.soc AND n.op <> ''
@@ -21,7 +21,7 @@ def _latest(run: str) -> str:
 
 
 def _reported(d: Dialect) -> str:
-    """The rules of a result r, between blanks; NULL for none."""
+    """SQL: the rules of a result r, separated by blanks; NULL if none."""
     return d.joined("x.rule", " ", "result_rule AS x WHERE x.result_id = r.id", "x.position")
 
 
@@ -43,7 +43,7 @@ WHERE r.id IN (
 
 
 def sweeps(d: Dialect) -> str:
-    """Probe runs over one op that have answers, with what was answered."""
+    """Probe runs over one op that have answers, with counts of the answers."""
 
     def count(ours: str, said: str) -> str:
         chosen = f"x.ours IN ({ours}) AND x.validates IN ({said})"
@@ -86,7 +86,7 @@ FROM (
 
 
 def census(d: Dialect) -> str:
-    """A config is good where it keeps the rules, in a type row; of what a rule forbids, a refusal says nothing."""
+    """The furthest stage of each op.  Only failures in a type row count: refusing a forbidden config shows nothing."""
     came = [f"SUM(CASE WHEN a.{stage} = 'yes' THEN 1 ELSE 0 END) AS {stage}" for stage in _STAGES]
     furthest = " ".join(f"WHEN c.{stage} > 0 THEN '{stage}'" for stage in reversed(_STAGES))
     good = " ".join(f"WHEN c.{stage} > 0 THEN a.{stage}" for stage in reversed(_STAGES))
@@ -160,7 +160,7 @@ LEFT JOIN library AS l ON l.id = e.library_id"""
 
 
 def evidence(d: Dialect) -> str:
-    """The cells of evidence that came in files; of one key the newest, a merged one before a shipped one of the same day."""
+    """The newest evidence cell of each key from files; on the same day a merged one wins over a shipped one."""
     plain = ", ".join(f"o.{c}" for c in (*_MEASURED, "cases", "counts"))
     maybe = ", ".join(
         f'NULLIF(o."{c}", \'\') AS "{c}"' for c in ("furthest", "case", "config", "stopped", "stopped_case")
@@ -179,7 +179,7 @@ WHERE c.newest"""
 
 
 def support(d: Dialect) -> str:
-    """The rows of the table, each for every chip of its part."""
+    """The rows of the table ``support``, repeated for every chip of their part."""
     told = ", ".join(f"CASE WHEN NOT s.own THEN {sql} END AS {c}" for c, sql in _TOLD.items())
     file = "r.package || ' ' || r.version || ', ' || r.execution || COALESCE(', ' || NULLIF(r.soc, ''), '')"
     return f"""
@@ -198,7 +198,7 @@ LEFT JOIN evidence_run AS r ON r.id = c.evidence_run_id
 LEFT JOIN source AS e ON e.id = t.source_id"""
 
 
-#: Of evidence from files, beside the statuses.
+#: Columns of evidence from files, besides the statuses.
 _TOLD = {"counts": "o.counts"} | {
     c: f"NULLIF(o.{c}, '')" for c in ("furthest", "stopped", "code_name", "reason", "errata")
 }

@@ -1,21 +1,21 @@
-"""What the SQL of the views is made of: the few words in which SQLite and PostgreSQL differ, and shared parts."""
+"""Shared parts of the views' SQL, and the few words that differ between SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: Stands before the name of a list of values, in place of the colon.
+#: The prefix of parameter names, instead of a colon.
 VALUES = "@"
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """The SQL on which SQLite and PostgreSQL differ."""
+    """The SQL that differs between SQLite and PostgreSQL."""
 
     postgres: bool
 
     def joined(self, text: str, separator: str, rows: str, order: str) -> str:
-        """The texts of ``rows`` (FROM ... WHERE ...) in order, joined; NULL for none.  A scalar subquery."""
+        """A scalar subquery that joins the texts of ``rows`` (FROM ... WHERE ...) in order; NULL if there are none."""
         function = "string_agg" if self.postgres else "group_concat"
         inner = f"SELECT {text} AS piece FROM {rows} ORDER BY {order}"
         return f"(SELECT {function}(pieces.piece, '{separator}') FROM ({inner}) AS pieces)"
@@ -32,7 +32,7 @@ PART = """part AS (
 
 
 def merged(table: str, key: str = "name") -> str:
-    """The rows of a table by op: the base's first; the op's own take the place of those with the same key."""
+    """The rows of a table by op, the base's first; an op's own row replaces the base's row with the same key."""
     return f"""
   SELECT p.op, p.own, CASE WHEN p.own = 0 THEN p.base END AS inherited, x.*,
          row_number() OVER (PARTITION BY p.op ORDER BY CASE WHEN b.id IS NULL THEN p.own ELSE 0 END,
