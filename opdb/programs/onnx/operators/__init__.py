@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from opdb.programs.onnx.chains import DOMAIN
+from opdb.programs.onnx.integer_products import DOMAIN
 from opdb.programs.onnx.node import Operator
 from opdb.programs.onnx.operators import (
     attention,
