@@ -77,7 +77,7 @@ demo: setup
 # What a commit must not break, in 30 seconds once it has run: mypy's daemon remembers what it has read.
 quick: setup
 	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --quiet --diff .
-	@rm -rf build/quick && $(BIN)/python setup.py -q build_py --build-lib build/quick 2>/dev/null
+	@rm -rf build/quick/opdb && $(BIN)/python setup.py -q build_py --build-lib build/quick 2>/dev/null
 	@cd build/quick && ../../$(BIN)/dmypy --status-file ../dmypy.json run --timeout 3600 -- --config-file ../../pyproject.toml \
 		--cache-dir ../../.mypy_cache --no-error-summary -p opdb >../mypy.txt || { ../../tools/repository-paths <../mypy.txt; exit 1; }
 	@$(BIN)/pytest -q -m "not slow and not breadth and not sweep" tests/spec tests/core tests/judge
