@@ -1,4 +1,4 @@
-"""Bad input of every kind: one line with place and cure, exit 2, nothing changed."""
+"""Bad input of every kind gives one line with location and fix, exit 2, and changes nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .conftest import ROOT, Run, one_line
 
 @pytest.fixture
 def specs(tmp_path: Path) -> Path:
-    """A copy of the real specs that a test may spoil."""
+    """A copy of the real specs that a test may break."""
     return Path(shutil.copytree(ROOT / "specs", tmp_path / "specs"))
 
 
@@ -65,7 +65,7 @@ def test_ten_thousand_parentheses(loaded: Run, specs: Path) -> None:
     assert catalogue(loaded) == before
 
 
-def test_all_errors_of_all_files_together(loaded: Run, specs: Path) -> None:
+def test_errors_of_all_files_are_reported_together(loaded: Run, specs: Path) -> None:
     for name in ("Relu", "Softmax"):
         path = specs / "ops" / f"{name}.yaml"
         path.write_text(path.read_text() + "unheard_of: 1\n")
@@ -77,7 +77,7 @@ def test_all_errors_of_all_files_together(loaded: Run, specs: Path) -> None:
     ]
 
 
-def test_a_database_that_is_not_one(opdb: Run, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_rejected(opdb: Run, tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("this is not a database, " * 100)
     line = one_line(opdb("query", "ops", "--db", str(file)))
@@ -124,7 +124,7 @@ def test_a_read_only_directory(opdb: Run, tmp_path: Path) -> None:
 def test_a_missing_extra(
     opdb: Run, tmp_path: Path, extra: str, module: str, command: tuple[str, ...]
 ) -> None:
-    """An interpreter in which the distribution cannot be found or imported, made by a sitecustomize."""
+    """An interpreter that can neither find nor import the distribution, thanks to a sitecustomize."""
     hide = tmp_path / "hide"
     hide.mkdir()
     distribution = module.replace("_", "-")
@@ -161,7 +161,7 @@ def test_an_op_config_with_a_wrong_field(opdb: Run, tmp_path: Path) -> None:
     assert "not JSON" in one_line(opdb("validate", str(file)))
 
 
-def test_a_library_that_cannot_be_opened(tmp_path: Path) -> None:
+def test_an_unloadable_library_is_named(tmp_path: Path) -> None:
     from opdb.core.errors import OpdbError
     from opdb.execute.libraries.client import VendorWorker
 
@@ -214,5 +214,5 @@ def test_a_library_that_cannot_be_opened(tmp_path: Path) -> None:
         (("sync", "--specs", "no-such-folder"), "no-such-folder"),
     ],
 )
-def test_one_line_that_helps(loaded: Run, args: tuple[str, ...], part: str) -> None:
+def test_bad_options_get_one_helpful_line(loaded: Run, args: tuple[str, ...], part: str) -> None:
     assert part in one_line(loaded(*args))

@@ -1,4 +1,4 @@
-"""Every command has help; the main ones answer as the contract says, as text and as JSON."""
+"""Every command has help; the main ones print text and JSON as documented."""
 
 from __future__ import annotations
 
@@ -130,8 +130,8 @@ def test_show_is_the_spec(loaded: Run) -> None:
     assert shown.data == file.data
 
 
-def test_show_and_query_say_what_things_mean(loaded: Run) -> None:
-    """In the words of the spec, and of its base."""
+def test_show_and_query_include_the_descriptions(loaded: Run) -> None:
+    """The descriptions come from the spec and its base."""
     from opdb.spec.files import parse_document
 
     def parts(path: str) -> dict[str, dict[str, str]]:
@@ -152,7 +152,7 @@ def test_show_and_query_say_what_things_mean(loaded: Run) -> None:
             assert shown["doc"] == entry["doc"] and f"    doc: {entry['doc']}\n" in text
 
 
-def test_diff(loaded: Run) -> None:
+def test_diff_prints_changes_and_fails_on_regressions(loaded: Run) -> None:
     done = loaded(
         "diff", "HTP:SM8450", "HTP:SM8650", "--op", "LayerNorm", "--json", "--fail-on", "regression"
     )
@@ -173,7 +173,7 @@ def test_diff(loaded: Run) -> None:
     )
 
 
-def test_explain(loaded: Run) -> None:
+def test_explain_prints_a_rule_and_its_source(loaded: Run) -> None:
     facts = json.loads(loaded("explain", "LayerNorm.C3", "--json").stdout)
     assert facts["asks"] == "every a in axes must be in [0, the rank of x)"
     assert facts["source"] == "MasterOpDef.html@2.25.0#LayerNorm"
@@ -315,7 +315,7 @@ def test_check_knows_its_formats(opdb: Run) -> None:
     assert done.returncode == 2 and "one of table, json, md, html" in done.stderr
 
 
-def test_generate_check_is_clean_and_notices(loaded: Run) -> None:
+def test_generate_check_is_clean_and_notices_changes(loaded: Run) -> None:
     done = loaded("generate", "--check")
     assert done.returncode == 0, done.stdout[-2000:]
 
@@ -327,12 +327,12 @@ def test_dump_and_restore(loaded: Run, tmp_path_factory: pytest.TempPathFactory)
     assert loaded("db", "check").returncode == 0
 
 
-def test_init_says_one_line(opdb: Run, tmp_path: Path) -> None:
+def test_init_prints_one_line(opdb: Run, tmp_path: Path) -> None:
     done = opdb("init", "--db", str(tmp_path / "new.db"))
     assert done.stdout.count("\n") == 1 and " added, 0 changed" in done.stdout
 
 
-def test_the_demo_names_commands_that_there_are() -> None:
+def test_the_demo_names_existing_commands() -> None:
     import typer
 
     from opdb.cli import _register, app
