@@ -10,7 +10,7 @@ import pytest
 import torch
 from every_module import Case, one_in
 from modules import Function
-from test_check_reports_faulty_files import REJECTED
+from test_check import REJECTED
 
 from opdb.catalog.targets.target import Target
 from opdb.checks.coverage import Row
