@@ -1,4 +1,4 @@
-"""ONNX's own tests of operators: the PyTorch module gives the expected numbers, or there is none, with a reason."""
+"""ONNX's own operator tests: the PyTorch module gives the expected numbers, or is refused with a reason."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_every_case_is_right_or_has_a_reason() -> None:
 
 
 def test_every_attribute_of_every_operator_is_read() -> None:
-    """By name in the source of the operator's room, or of what it uses."""
+    """Looks for each name in the source of the operator's module, or of its helpers."""
     used = "".join(map(inspect.getsource, (node, products, windows)))
     for name in set(OPERATORS) - REFUSED - WITHOUT_SCHEMA:
         room = inspect.getmodule(OPERATORS[name].function)
