@@ -24,10 +24,10 @@ class Function(nn.Module):
 
 @dataclass(frozen=True)
 class Case:
-    """``shapes``: of the inputs; a tensor is taken as it is.  ``backends``: those that take the whole.
+    """``shapes``: of the inputs; tensors are used as they are.  ``backends``: those that accept the whole module.
 
-    ``off``: how far results may be off on a backend's library, relative to 1 and the value, where that is
-    more than BOUNDS has.  ``apart``: how far the mathematics of the ops may be from PyTorch's, without rounding.
+    ``off``: allowed error on a backend's library, relative to 1 and the value, if it exceeds BOUNDS.
+    ``apart``: allowed mathematical difference of the ops from PyTorch, without rounding.
     """
 
     id: str
