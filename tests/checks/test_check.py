@@ -299,7 +299,7 @@ def test_constants_are_computed_ahead() -> None:
     torch.testing.assert_close(run(graph, [x])[0], Folded()(x))
 
 
-def test_half_precision_graph() -> None:
+def test_a_half_precision_graph_is_right_on_htp() -> None:
     module, x = nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 4)), r(3, 8)
     program = Program(export(module, (x,)), "f16")
     coverage = check_nodes(program, HTP)

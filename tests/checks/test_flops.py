@@ -46,7 +46,7 @@ def row(call: Callable[..., Any], *inputs: torch.Tensor) -> Row:
         (lambda x: torch.split(x, 1), (r(3, 4),), 0),
     ],
 )  # fmt: skip
-def test_flops_of_one_node(call: Any, inputs: tuple[torch.Tensor, ...], flops: int) -> None:
+def test_flops_of_a_node_are_counted(call: Any, inputs: tuple[torch.Tensor, ...], flops: int) -> None:
     assert row(call, *inputs).flops == flops
 
 

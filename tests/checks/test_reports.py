@@ -184,7 +184,7 @@ def test_modules_are_folded() -> None:
             inside += fold.children
 
 
-def test_the_pages_filters(coverage: Coverage) -> None:
+def test_the_filters_of_the_page_work(coverage: Coverage) -> None:
     script = re.findall(r"<script>(.*?)</script>", text(coverage, "html"), re.DOTALL)[-1]
     keys = ("v", "t", "o", "m", "q")
     rows = [

@@ -24,7 +24,7 @@ def catalogue(opdb: Run) -> str:
     return str(json.loads(opdb("sync", "--json").stdout)["hash"])
 
 
-def test_unknown_op(loaded: Run) -> None:
+def test_an_unknown_op_gets_a_suggestion(loaded: Run) -> None:
     assert one_line(loaded("show", "LayerNrom")) == "opdb: unknown op 'LayerNrom'; did you mean 'LayerNorm'?"
     assert "did you mean 'LayerNorm'?" in one_line(loaded("query", "params", "--op", "LayerNrom"))
     config = '{"op": "LayerNrom", "inputs": [], "outputs": []}'
@@ -34,7 +34,7 @@ def test_unknown_op(loaded: Run) -> None:
     assert "NoSuchOpAtAll" in one_line(loaded("add-op", "NoSuchOpAtAll", "--yes"))
 
 
-def test_misspelt_name_in_a_rule(loaded: Run, specs: Path) -> None:
+def test_a_misspelled_name_in_a_rule_gets_a_suggestion(loaded: Run, specs: Path) -> None:
     before = catalogue(loaded)
     path = specs / "ops" / "LayerNorm.yaml"
     path.write_text(path.read_text().replace("for a in axes)", "for a in axs)", 1))
@@ -44,7 +44,7 @@ def test_misspelt_name_in_a_rule(loaded: Run, specs: Path) -> None:
     assert catalogue(loaded) == before
 
 
-def test_duplicate_key(loaded: Run, specs: Path) -> None:
+def test_a_duplicate_key_is_rejected(loaded: Run, specs: Path) -> None:
     before = catalogue(loaded)
     path = specs / "ops" / "Relu.yaml"
     path.write_text(path.read_text() + "summary: again\n")
@@ -54,7 +54,7 @@ def test_duplicate_key(loaded: Run, specs: Path) -> None:
     assert catalogue(loaded) == before
 
 
-def test_ten_thousand_parentheses(loaded: Run, specs: Path) -> None:
+def test_an_oversized_expression_is_rejected(loaded: Run, specs: Path) -> None:
     before = catalogue(loaded)
     path = specs / "ops" / "Relu.yaml"
     text = path.read_text()
@@ -86,12 +86,12 @@ def test_a_file_that_is_not_a_database_is_rejected(opdb: Run, tmp_path: Path) ->
     assert file.read_text().startswith("this is not a database")
 
 
-def test_a_database_before_init(opdb: Run) -> None:
+def test_a_missing_database_asks_for_init(opdb: Run) -> None:
     assert "opdb init" in one_line(opdb("query", "ops"))
 
 
 @pytest.mark.skipif(os.name != "posix", reason="POSIX permissions")
-def test_a_read_only_directory(opdb: Run, tmp_path: Path) -> None:
+def test_a_read_only_directory_is_named(opdb: Run, tmp_path: Path) -> None:
     folder = tmp_path / "locked"
     folder.mkdir(mode=0o555)
     # Root passes permissions by: take the capability away where the test runs as root.
@@ -121,7 +121,7 @@ def test_a_read_only_directory(opdb: Run, tmp_path: Path) -> None:
         ("executorch", "executorch", ("executorch", "env")),
     ],
 )
-def test_a_missing_extra(
+def test_a_missing_extra_is_one_line(
     opdb: Run, tmp_path: Path, extra: str, module: str, command: tuple[str, ...]
 ) -> None:
     """An interpreter that can neither find nor import the distribution, thanks to a sitecustomize."""
@@ -152,7 +152,7 @@ def test_a_missing_extra(
     assert f"opdb[{extra}]" in line
 
 
-def test_an_op_config_with_a_wrong_field(opdb: Run, tmp_path: Path) -> None:
+def test_a_wrong_field_of_an_op_config_is_named(opdb: Run, tmp_path: Path) -> None:
     file = tmp_path / "config.json"
     file.write_text('{"op": "Relu", "inputs": [{"dtype": "FLOAT_32", "shpae": [2]}], "outputs": []}')
     line = one_line(opdb("validate", str(file)))

@@ -110,7 +110,7 @@ def test_sources_for_hexagon_need_no_compiler(loaded: Run, tmp_path: Path) -> No
     assert (folder / "src/hexagon/server.c").is_file() and not (folder / "CMakeLists.txt").exists()
 
 
-def test_hexagon_without_its_compiler(loaded: Run, tmp_path: Path) -> None:
+def test_a_missing_hexagon_compiler_is_named(loaded: Run, tmp_path: Path) -> None:
     args = ("build", "Softmax:f32", "-o", str(tmp_path / "lib"), "--target", "hexagon")
     done = loaded(*args, env={"PATH": str(tmp_path)})
     assert (done.returncode, done.stderr) == (

@@ -34,7 +34,7 @@ def written(path: Path, *configs: Any) -> Path:
     return path
 
 
-def test_a_model_for_htp(here: Here, tmp_path: Path) -> None:
+def test_a_model_is_compiled_for_htp(here: Here, tmp_path: Path) -> None:
     path = tmp_path / "new" / "guide.bin"
     target = ("--backend", "htp", "--soc", "sm8650")
     done = here(
@@ -76,7 +76,7 @@ def test_a_model_for_htp(here: Here, tmp_path: Path) -> None:
     }
 
 
-def test_a_program_for_cpu_in_words(here: Here, tmp_path: Path) -> None:
+def test_the_text_output_describes_a_program_for_cpu(here: Here, tmp_path: Path) -> None:
     import torch
 
     program = torch.export.export(
@@ -142,7 +142,7 @@ def test_op_configs_become_graphs_of_one_file(here: Here, tmp_path: Path) -> Non
     assert path.read_bytes() == before
 
 
-def test_the_library_refuses_or_the_specs_do(here: Here, tmp_path: Path) -> None:
+def test_refusals_by_the_library_or_the_specs_are_reported(here: Here, tmp_path: Path) -> None:
     relo = written(tmp_path / "relo.json", RELU | {"op": "Relo", "id": "odd"})
     done = here("compile", relo, "--backend", "CPU", "-o", tmp_path / "m.bin")
     assert done.code == 1

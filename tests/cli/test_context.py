@@ -54,7 +54,7 @@ def test_show_describes_a_context_file(opdb: Run, folder: Path, backend: str) ->
     assert lines[at + 1].endswith("SCALE_OFFSET: scale [0.5], offset [-3]")
 
 
-def test_show_as_json(opdb: Run, folder: Path) -> None:
+def test_show_prints_json(opdb: Run, folder: Path) -> None:
     document = json.loads(opdb("context", "show", str(folder / "HTP.ctx"), "--json").stdout)
     assert document["checked"] is True
     assert document["problem"] is None

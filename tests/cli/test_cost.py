@@ -79,7 +79,7 @@ def test_json_has_the_figures_and_the_rows(here: Here, models: str, tmp_path: Pa
     assert "Engines over time" in files[1].read_text()
 
 
-def test_a_quantized_model(here: Here, models: str) -> None:
+def test_a_quantized_model_costs_less(here: Here, models: str) -> None:
     floats = here("cost", f"{models}:net", *ON, "--json").document
     quantized = here("cost", f"{models}:net", *ON, "--quantize", "8a8w", "--json").document
     assert quantized["us"] < floats["us"]
@@ -87,7 +87,7 @@ def test_a_quantized_model(here: Here, models: str) -> None:
     assert any("made-up ranges" in note for note in quantized["notes"])
 
 
-def test_against_another_model(here: Here, models: str) -> None:
+def test_against_compares_with_another_model(here: Here, models: str) -> None:
     done = here("cost", f"{models}:net", *ON, "--against", f"{models}:wide", "--json")
     told = done.document
     alone = here("cost", f"{models}:wide", *ON, "--json").document
@@ -127,7 +127,7 @@ def test_each_op_config_is_a_graph_of_its_own(here: Here, tmp_path: Path) -> Non
     assert "--quantize 8a8w: op configs say themselves what is quantized" in done.err
 
 
-def test_an_onnx_file(here: Here, tmp_path: Path) -> None:
+def test_an_onnx_file_is_priced(here: Here, tmp_path: Path) -> None:
     onnx = pytest.importorskip("onnx")
     from onnx import TensorProto, helper
 

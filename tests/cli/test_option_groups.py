@@ -96,7 +96,7 @@ def test_target_options_give_a_target() -> None:
         TargetOptions("NPU").target().context()
 
 
-def test_model_and_optimizer() -> None:
+def test_model_and_optimizer_options_are_checked() -> None:
     ModelOptions().check()
     with pytest.raises(OpdbError, match="--dtype f64: one of f32, f16"):
         ModelOptions("f64").check()
@@ -106,6 +106,6 @@ def test_model_and_optimizer() -> None:
         OptimizerOptions(["nothing_like_it"]).check()
 
 
-def test_database_options_for_another_command() -> None:
+def test_database_options_become_arguments_of_another_command() -> None:
     assert DatabaseOptions().words() == []
     assert DatabaseOptions("a.db", Path("specs")).words() == ["--db", "a.db", "--specs", "specs"]

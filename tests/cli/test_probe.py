@@ -83,7 +83,7 @@ def test_bad_arguments_are_rejected(
 
 
 @pytest.mark.breadth
-def test_conformance_without_a_scheduler(opdb: Run) -> None:
+def test_a_missing_dask_scheduler_is_reported(opdb: Run) -> None:
     asked = ("conformance", "run", "--specs", MINI, "--op", "Relu", "--executor", "python")
     assert "--jobs and --dask: give one" in one_line(
         opdb(*asked, "--jobs", "2", "--dask", "tcp://127.0.0.1:9")

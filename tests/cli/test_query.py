@@ -19,7 +19,7 @@ Run = Callable[..., Any]
 ROOT = Path(__file__).parents[2]
 
 
-def test_support_of_several_ops_in_every_format(loaded: Run, tmp_path: Path) -> None:
+def test_support_of_several_ops_is_written_in_every_format(loaded: Run, tmp_path: Path) -> None:
     asked = ("query", "support", "--op", "Relu", "--op", "LayerNorm", "--backend", "HTP", "--soc", "SM8650", "--soc",
              "SM8750", "--dtype", "uq8", "--torch-op", "aten.relu", "--torch-op", "aten.layer_norm")  # fmt: skip
     rows = json.loads(loaded(*asked, "--json").stdout)
@@ -57,7 +57,7 @@ def test_pivot_has_a_line_per_op(loaded: Run) -> None:
     assert done.returncode == 2 and "--pivot turns 'support'" in done.stderr
 
 
-def test_errata_by_scope_and_condition(loaded: Run) -> None:
+def test_errata_can_be_filtered_by_scope_and_condition(loaded: Run) -> None:
     def asked(*args: str) -> dict[str, dict[str, Any]]:
         rows = json.loads(loaded("query", "errata", *args, "--json").stdout)
         return {r["erratum"]: r for r in rows}

@@ -112,7 +112,7 @@ def test_a_backend_without_a_document_is_unknown() -> None:
     assert verdict.json()["backend"] == "HTA"
 
 
-def test_the_soc_decides() -> None:
+def test_the_verdict_depends_on_the_soc() -> None:
     config = layer_norm([2], "UFIXED_POINT_16")
     assert check(config, Target("HTP", "SM8650")).verdict == "accept"
     old = check(config, Target("htp", "sm8350"))

@@ -88,7 +88,7 @@ def test_only_the_inferred_shape_is_accepted(catalog: Catalog, name: str) -> Non
 @pytest.mark.slow_by_op
 @pytest.mark.parametrize("name", list(validators.MODULES))
 def test_shapes_inferred_from_damaged_inputs_are_accepted(catalog: Catalog, name: str) -> None:
-    """If a shape can be inferred from broken inputs, an output of that shape breaks no shape rule either."""
+    """An output with a shape inferred from broken inputs breaks no shape rule either."""
     maker, module = Maker(catalog.compiled(name), random.Random(f"damage {name}")), validators.module(name)
     judged = 0
     for config in maker.stream(COUNT):

@@ -173,7 +173,7 @@ SCALARS = {
 @pytest.mark.slow_by_op
 @pytest.mark.parametrize("op", SCALARS)
 def test_the_nearest_right_integer_is_chosen(catalog: Catalog, op: str) -> None:
-    """If only a scalar is wrong, the variant has the nearest right value."""
+    """The variant has the nearest right value if only a scalar is wrong."""
     name, compiled = SCALARS[op], catalog.compiled(op)
 
     @settings(max_examples=20)

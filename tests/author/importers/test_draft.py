@@ -186,7 +186,7 @@ def test_undraftable_requests_fail_with_one_clear_error(arguments: tuple[str, ..
         draft(*arguments)  # type: ignore[arg-type]
 
 
-def test_an_op_like_another() -> None:
+def test_a_draft_can_be_based_on_another_op() -> None:
     like = spec.read_folder(FOLDER).ops["Softmax"]
     op = compiled(draft("SparseMax", ["aten.softmax.int"], like), "SparseMax")
     assert op.name == "SparseMax"
@@ -221,7 +221,7 @@ def test_facts_become_expressions(op: str, own: str, text: str, require: str, wh
     assert translate(text, names, own) == Condition(require, text, when)
 
 
-def test_names_of_functions() -> None:
+def test_op_names_become_snake_case() -> None:
     assert [snake(n) for n in ("LayerNorm", "Conv2d", "MatMul", "Nv12ToRgb", "L2Norm")] == [
         "layer_norm", "conv2d", "mat_mul", "nv12_to_rgb", "l2_norm",
     ]  # fmt: skip

@@ -286,7 +286,9 @@ def test_the_use_qhpi_attribute_is_read(tmp_path: Path, given: str, qhpi: bool) 
         ("<Rank>4D</Rank><Text>same as the moon</Text>", "any"),
     ],
 )
-def test_shapes_in_words(tmp_path: Path, catalog: Catalog, shape: str, expected: object) -> None:
+def test_shapes_given_in_words_are_read(
+    tmp_path: Path, catalog: Catalog, shape: str, expected: object
+) -> None:
     text = FOREIGN.replace(
         "<Name>out[0]</Name><Mandatory>true</Mandatory><Datatype>BACKEND_SPECIFIC</Datatype>\n        <Shape><Rank>4D</Rank></Shape>",
         f"<Name>out[0]</Name><Mandatory>true</Mandatory><Datatype>BACKEND_SPECIFIC</Datatype><Shape>{shape}</Shape>",

@@ -219,7 +219,7 @@ def test_a_folder_takes_backends_and_chips_from_opdb(tmp_path: Path, catalog: An
 
 
 @pytest.mark.torch
-def test_an_op_like_another(xml: Path, tmp_path: Path, catalog: Any) -> None:
+def test_an_op_can_reuse_another_ops_kernel_and_reference(xml: Path, tmp_path: Path, catalog: Any) -> None:
     """Elu's parameter alpha is cap here; PyTorch's ELU is the reference."""
     import numpy as np
 

@@ -145,7 +145,7 @@ def test_a_merge_refuses_another_library_of_the_same_version() -> None:
         merge(Evidence.of([cell()]), theirs, "mine.gz")
 
 
-def test_outcomes_in_words() -> None:
+def test_outcomes_are_put_in_words() -> None:
     assert told(RIGHT) == "right"
     assert told(WRONG) == "crashes in 1 of 3, wrong numbers in 1 of 3 (HTP-0001)"
     assert json.loads(RIGHT.config)

@@ -172,7 +172,7 @@ def test_check_names_each_difference(tmp_db_url: str) -> None:
     assert "remove_column" in found[1] and "colour" in found[1]
 
 
-def test_check_of_a_database_without_tables(tmp_path: Path) -> None:
+def test_check_of_a_database_without_tables_names_the_fix(tmp_path: Path) -> None:
     sqlite3.connect(tmp_path / "empty.db").executescript("CREATE TABLE x (id INTEGER)")
     with pytest.raises(OpdbError, match="create them with 'opdb init'"):
         migrate.check(str(tmp_path / "empty.db"))
@@ -185,7 +185,7 @@ def test_every_table_has_exactly_one_kind() -> None:
     assert sum(map(len, kinds)) == len(metadata.tables)
 
 
-def test_natural_keys_and_order() -> None:
+def test_tables_have_natural_keys_and_indexed_parents() -> None:
     for table in metadata.tables.values():
         unique = [c for c in table.constraints if isinstance(c, sqlalchemy.UniqueConstraint)]
         assert unique or table.name == "snapshot" or table.name in ("definition",), table.name

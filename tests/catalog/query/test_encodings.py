@@ -90,7 +90,7 @@ def test_rules_make_encodings_symmetric(store: Store) -> None:
     assert all(not p.encodings for p in of_types(variants, x="f16").values())
 
 
-def test_the_chip_decides(store: Store) -> None:
+def test_encodings_depend_on_the_chip(store: Store) -> None:
     """A rule forbids the type of an optional tensor on this chip: the combination is missing altogether."""
     old = {
         p.dtype for v in ports(store, "SM8450").variants("LayerNorm") for p in v.inputs if p.slot == "gamma"

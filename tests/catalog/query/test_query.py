@@ -180,7 +180,7 @@ def test_inherited_rules_name_their_base(store: Store) -> None:
     assert (op["inputs"], op["outputs"], op["extends"]) == ("x", "y", "elementwise_unary")
 
 
-def test_params_and_slots(store: Store) -> None:
+def test_parameters_and_slots_are_listed(store: Store) -> None:
     assert [r["inputs"] for r in ask(store, "ops")] == ["xs...", "a, b", "x, gamma?, beta?", "x"]
     epsilon, axes = ask(store, "params", Filters(op="LayerNorm"))
     assert (epsilon["type"], epsilon["default"], axes["dims"], axes["kind"]) == (
@@ -191,7 +191,7 @@ def test_params_and_slots(store: Store) -> None:
     )
 
 
-def test_types_by_dtype_and_sdk(store: Store) -> None:
+def test_types_can_be_filtered_by_dtype_and_sdk(store: Store) -> None:
     rows = ask(store, "types", Filters(op="LayerNorm", dtype="SFIXED_POINT_32"))
     assert [r["type_row"] for r in rows] == ["CPU.int8.1", "HTP.INT16.1", "HTP.INT8.1"]
     assert rows[0]["cells"] == "x: uq8, gamma: uq8, beta: uq8|sq32, y: uq8"

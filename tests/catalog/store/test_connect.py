@@ -83,7 +83,7 @@ def public() -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_a_read_only_folder(public: Path, tmp_path: Path) -> None:
+def test_writing_to_a_read_only_folder_is_one_error(public: Path, tmp_path: Path) -> None:
     """Run as a user who may read the database and its folder, but not write."""
     path = public / "opdb.db"
     migrate.upgrade(str(path))
@@ -113,7 +113,9 @@ def test_a_read_only_folder(public: Path, tmp_path: Path) -> None:
     ], done.stderr
 
 
-def test_a_locked_database(store: Store, specs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locked_database_is_reported_to_writers_only(
+    store: Store, specs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connect, "WAIT", 1)
     other = Store(store.database.url.render_as_string(hide_password=False))
     with store.database.writing():
@@ -141,7 +143,7 @@ def test_queries_cannot_write(store: Store) -> None:
         connection.execute(text("DELETE FROM op"))
 
 
-def test_tables_of_another_revision(tmp_db_url: str) -> None:
+def test_tables_of_another_revision_are_refused_with_the_fix(tmp_db_url: str) -> None:
     migrate.upgrade(tmp_db_url)
     store = Store(tmp_db_url)
     for revision, cure in (
@@ -161,7 +163,7 @@ def test_an_unreachable_server_is_reported() -> None:
     assert found.endswith("check the URL and that the server runs")
 
 
-def test_postgresql_without_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_postgresql_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(MissingExtra, match=r"pip install 'opdb\[postgres\]'") as caught:
         Store("postgresql://127.0.0.1/opdb").load_catalog()

@@ -136,7 +136,7 @@ def history(store: Store) -> list[str]:
     return [json.dumps(r, sort_keys=True) for q in ("runs", "support", "coverage") for r in ask(store, q)]
 
 
-def test_dump_and_restore(store: Store, specs: Path, tmp_path: Path) -> None:
+def test_a_dump_restores_the_same_history(store: Store, specs: Path, tmp_path: Path) -> None:
     """A dump of each database restores into SQLite with the same answers; restoring twice adds nothing."""
     store.sync(specs)
     fill(store)

@@ -61,7 +61,7 @@ def test_loading_one_op_equals_the_whole_catalogue(store: Store, specs: Path) ->
     assert store.load_op("Reluu") == whole
 
 
-def test_added_changed_and_removed_files(store: Store, specs: Path) -> None:
+def test_added_changed_and_removed_files_are_reported(store: Store, specs: Path) -> None:
     store.sync(specs)
     concat = (specs / "ops/Concat.yaml").read_text()
     (specs / "ops/Concat.yaml").unlink()

@@ -52,7 +52,7 @@ def test_query_backends_lists_a_new_file(npu: tuple[Path, Path], tmp_path: Path)
     assert rows["HTP"]["ops"] == "4" and rows["HTP"]["context"]
 
 
-def test_verdicts_of_a_backend_without_rules(npu: tuple[Path, Path]) -> None:
+def test_verdicts_of_a_backend_without_rules_are_unknown(npu: tuple[Path, Path]) -> None:
     _, made = npu
     done = run(made, "validate", "-", "--backend", "npu")
     assert (done.returncode, done.stderr) == (1, "")
@@ -201,7 +201,7 @@ def test_no_code_names_a_backend() -> None:
 # -- SDKs
 
 
-def test_sdks_of_documents_and_libraries() -> None:
+def test_sdks_of_documents_and_libraries_are_known() -> None:
     assert {"2.25", "2.47", "2.51"} <= set(SDKS) and DEFAULT_SDK == "2.47"
     assert known_sdk("2.47") == known_sdk("2.47.0") == 2047
     for sdk in installed_sdks():

@@ -136,7 +136,7 @@ def test_an_unknown_output_is_an_error() -> None:
         graph_of(CHAIN, outputs=["q"])
 
 
-def test_omitted_inputs_and_json(cpu: Backend) -> None:
+def test_a_json_config_may_omit_inputs(cpu: Backend) -> None:
     """LayerNorm without gamma, read from the JSON of op configs."""
     raw = {
         "op": "LayerNorm",

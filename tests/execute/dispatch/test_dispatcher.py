@@ -277,7 +277,7 @@ def test_pytorchs_results_are_freed_after_their_last_use() -> None:
 # -- HTP
 
 
-def test_htp_graphs_with_host_nodes_between(htp: Backend) -> None:
+def test_host_nodes_can_run_between_htp_graphs(htp: Backend) -> None:
     class Net(nn.Module):
         def __init__(self) -> None:
             super().__init__()

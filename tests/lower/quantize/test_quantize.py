@@ -51,7 +51,7 @@ def types(graph: QnnGraph) -> dict[str, str]:
     return {n: t.dtype for n, t in graph.tensors.items()}
 
 
-def test_types_and_encodings_on_htp() -> None:
+def test_a_graph_gets_htps_types_and_encodings() -> None:
     made = quantize(perceptron(), CALIBRATION, target=HTP)
     assert types(made) == dict.fromkeys("xhrzsy", "uq8") | {"w": "sq8", "v": "sq8", "b": "sq32"}
     quants: dict[str, Any] = {n: t.quant for n, t in made.tensors.items()}
@@ -68,7 +68,7 @@ def test_types_and_encodings_on_htp() -> None:
     assert types(perceptron())["x"] == "f32"  # the given graph is unchanged
 
 
-def test_types_and_encodings_on_cpu() -> None:
+def test_weights_get_a_single_scale_on_cpu() -> None:
     """Weights have a single scale: of scales along an axis this library uses only the first."""
     for wanted, offset in (("sq8", 0), ("uq8", -128)):
         made = quantize(perceptron(), CALIBRATION, target=CPU, recipe=Asked(weights=WeightType(wanted)))

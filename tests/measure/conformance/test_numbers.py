@@ -71,7 +71,7 @@ class Perturbed(CExecutor):
             flat[at] += first.dtype.type(more) * max(first.dtype.type(1), abs(flat[at]))
         elif first.dtype.kind == "b":
             flat[at] = not flat[at]
-        else:  # of quantised numbers some steps are allowed
+        else:  # quantized numbers may differ by some steps
             high = {"bf16": 14, "uq8": 6, "sq8": 6, "uq16": 14, "sq16": 14, "uq32": 30, "sq32": 30}
             flat[at] ^= 1 << high.get(dtype, 0)
         return replace(answer, outputs=(first, *answer.outputs[1:]))

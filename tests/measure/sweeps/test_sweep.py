@@ -212,7 +212,7 @@ def test_a_killed_sweep_resumes_with_the_same_evidence(
 def test_jobs_of_lost_processes_are_repeated(
     whole: tuple[Store, Summary], store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If every process is lost, there is one clear error."""
+    """Losing every process is one clear error."""
     lost = 0
 
     class Killed(processes.Process):

@@ -38,7 +38,7 @@ def to_package(view: NodeView, target: Any) -> Lowered:
 
 
 def run() -> dict[str, Any]:
-    """If a QNN op takes it: the delegated operators and the error.  If an op of a package does: HTP's answer."""
+    """Returns the delegated operators and the error if a QNN op takes it, and HTP's answer if an op of a package does."""
     model, x = Model(), torch.randn(2, 5)
     found: dict[str, Any] = {
         "taken": registration.register(lower=to_relu, target=None, targets=[TARGET], preserve_ops=()).builders

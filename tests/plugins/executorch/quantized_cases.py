@@ -19,7 +19,7 @@ SOC, PRECISION = "SM8650", "quantized"
 
 
 class PartWithoutGradients(nn.Module):
-    """If exported with gradients, the part is a graph of its own, which ExecuTorch's passes do not enter."""
+    """The part would be a separate graph if exported with gradients; ExecuTorch's passes do not enter it."""
 
     def __init__(self) -> None:
         super().__init__()

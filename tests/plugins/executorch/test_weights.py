@@ -22,7 +22,7 @@ def everything(environment: env.Environment) -> dict[str, Any]:
 
 @pytest.mark.parametrize("case", ["weights of 2 bits", "weights of 2 bits without a bias"])
 def test_a_2_bit_linear_layer_is_not_decomposed(everything: dict[str, Any], case: str) -> None:
-    """If decomposed, its sum would mix floats and stored integers, which QNN refuses."""
+    """The sum, if decomposed, would mix floats and stored integers, which QNN refuses."""
     got = everything[case]
     assert got.ranges[0] == (-2, 1)
     assert got.left == () and got.forms == ["FullyConnected", "Reshape", "Reshape"]

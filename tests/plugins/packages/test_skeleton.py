@@ -79,7 +79,7 @@ def test_ranks_types_and_attributes_of_all_nodes_are_read(model: Path) -> None:
     assert dequantize.inputs[0].shapes == [("n", 4)] and [p.dtypes for p in top.outputs] == [["f32"], ["i64"]]
 
 
-def test_drafts_of_all_ops_and_a_package_of_those_with_kernels(
+def test_all_ops_are_drafted_and_ops_with_kernels_packaged(
     model: Path, catalog: Catalog, tmp_path: Path
 ) -> None:
     """C1, C3, C5."""

@@ -139,7 +139,7 @@ def test_a_scalar_is_transformed_without_ops() -> None:
     assert (wrapped(number, 7).fill, scaled(number, 3).fill, tiled(number, [2, 3]).shape) == (5, -6, (2, 3))
 
 
-def test_lists_with_missing_tensors() -> None:
+def test_lists_may_have_missing_tensors() -> None:
     a, b = (TensorRef((2,), "i32", key=k, base_shape=(2,)) for k in "ab")
     assert given_at([None, a, None, b]) == [1, 3] and chosen([None, a, None, b]) == [a, b]
     assert [t.shape for t in lifted([a, b], 1)] == [(2, 1), (2, 1)]

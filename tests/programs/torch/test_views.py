@@ -27,7 +27,7 @@ def test_deep_graphs_are_recognized_as_constant_or_not() -> None:
     assert of_constants(graph.call_function(aten.full.default, ([1], 1.5)), ())
 
 
-def test_ranks_of_a_result_and_its_readers() -> None:
+def test_the_ranks_in_which_a_result_is_read_are_found() -> None:
     class Some(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
             y = x * 2

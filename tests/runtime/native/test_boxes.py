@@ -54,7 +54,7 @@ def suppression(boxes: Any, scores: Any, iou: float, score: float, most: int) ->
 BOXES = [[[0, 0, 1, 1], [0, 0, 1, 1], [0, 0, 1, 2], [5, 5, 6, 6], [5, 5, 6, 6], [8, 8, 8, 8]]]
 
 
-def test_ties_and_an_overlap_equal_to_the_threshold() -> None:
+def test_suppression_keeps_the_first_tie_and_overlaps_at_the_threshold() -> None:
     """Boxes 0 and 2 overlap by half; of the equal boxes 0 and 1 the first is kept.  Box 5 has no area."""
     scores = [[[0.5, 0.5, 0.75, 0.25, 0.125, 0.0]]]
     assert suppression(BOXES, scores, 0.5, 0.0, 6) == [[[0, 0, b] for b in (2, 0, 3, 5, 5, 5)], [4]]

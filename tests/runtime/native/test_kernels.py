@@ -165,7 +165,7 @@ def test_an_unknown_operation_is_unsupported(kernels: ctypes.CDLL, operation: in
 
 
 @pytest.mark.breadth
-def test_all_cases_under_address_sanitizer(tmp_path: Path) -> None:
+def test_all_cases_pass_under_address_sanitizer(tmp_path: Path) -> None:
     """Runs in a child process: reads and writes out of bounds, and undefined behavior, end it."""
     library = c.build_library(tmp_path, c.ADDRESS)
     asan = subprocess.run([c.CC, "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-#: A string, a number, a name (with members), or one of the signs of an initialiser; casts and & are skipped.
+#: A string, a number, a name (with members), or one of the punctuation marks of an initializer; casts and & are skipped.
 TOKEN = re.compile(
     r'\s*(?:\((?:void\*|Qnn\w+)\)|&)*\s*("(?:[^"\\]|\\.)*"|[-+]?\d+\.?\d*(?:e[-+]\d+)?|[\w.]+|[{},=])'
 )

@@ -90,7 +90,7 @@ def test_present_is_the_same_in_python_and_c(tmp_path: Path) -> None:
     assert {(text, want) for text, want, _ in found} == {(t, v) for t in texts for v in (0, 1)}
 
 
-def test_same_quant_and_encoding_attributes(tmp_path: Path) -> None:
+def test_encoding_functions_agree_in_python_and_c(tmp_path: Path) -> None:
     encodings = (
         None,
         Quant("SCALE_OFFSET", (0.1,), (3,)),
