@@ -14,7 +14,7 @@ import torch
 
 from opdb.execute.compile.rounding import CONFIGURATION, _silent
 
-#: Of equalization the batch norms are folded by AIMET itself.
+#: The calibration methods; equalization folds the batch norms itself.
 WAYS = ("min-max", "equalized", "sequential MSE", "AdaRound")
 
 

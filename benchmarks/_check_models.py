@@ -15,7 +15,7 @@ from torch import nn
 Made = tuple[nn.Module, tuple[Any, ...]]
 r = torch.randn
 
-#: Of executorch.backends.qualcomm.tests.models: class, its arguments, shapes of its inputs.
+#: Models of executorch.backends.qualcomm.tests.models: class, its arguments, shapes of its inputs.
 QUALCOMM: Mapping[str, tuple[tuple[Any, ...], tuple[tuple[int, ...], ...]]] = {
     "ResidualBlockModule": ((), ((1, 32, 28, 28),)),
     "Conv2dTopK": ((), ((1, 3, 32, 32),)),

@@ -24,7 +24,7 @@ from opdb.lower.passes import optimize
 from opdb.programs.load import load_program
 from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
-#: Of the largest result in floats: graphs of floats are computed in half precision.
+#: Allowed error relative to the largest float result: float graphs are computed in half precision.
 IN_FLOATS = 0.02
 
 

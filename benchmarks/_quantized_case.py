@@ -32,9 +32,9 @@ from opdb.runtime.qnn.real_numbers import to_real, to_stored
 Array = np.ndarray[Any, Any]
 #: Signal in noise, in dB, that is right whatever the encodings are: 8 bits have 49 dB for a uniform tensor, 16 have 98.
 BOUND = {"8a8w": 25.0, "16a8w": 45.0}
-#: By how many dB the emulation may be further from floats than the rounding to the same encodings is.
+#: The dB by which the emulation may be further from floats than rounding to the same encodings.
 SLACK = 3.0
-#: How many steps of a result the emulation may be from that rounding, where a result is too short for a ratio.
+#: The steps of a result by which the emulation may differ from that rounding, if a result is too short for a ratio.
 STEPS = {"8a8w": 2.01, "16a8w": 16.01}
 #: Results for modules that say nothing about opdb: PyTorch cannot export them, or their values are not finite.
 LEFT = ("no program", "not finite")

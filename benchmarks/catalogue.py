@@ -156,7 +156,7 @@ Fixed = tuple[int, str, str, bool]  # position, type row, config, True if it is 
 def _of_places(
     places: list[tuple[str, str, str]], types: dict[tuple[str, str], list[str]], each: int
 ) -> dict[tuple[str, str], list[Fixed]]:
-    """The configs of each op and backend, which are asked for every SDK and SoC."""
+    """The configs of each op and backend, judged for every SDK and SoC."""
     made = {}
     configs = [_config(i) for i in range(each)]
     for op, backend in {(op, backend) for op, backend, _ in places}:

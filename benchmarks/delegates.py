@@ -28,7 +28,7 @@ from typing import Any
 HERE = Path(__file__).parent
 SOC = "SM8650"
 SECONDS = 10.0
-#: How far from PyTorch: in fp16, and in float32.
+#: Allowed distance from PyTorch in fp16; float32 ways have the default.
 NEAR = {"htp": 2e-2, "qnn": 2e-2}
 OPDB = ("kernels", "cpu", "htp")
 WAYS = (*OPDB, "qnn", "xnnpack", "portable")

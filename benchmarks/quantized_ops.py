@@ -55,7 +55,7 @@ TRIES = 12
 UNSETTLED = ("NonMaxSuppression",)
 #: Steps of the result in 8 bits: two for its rounding and the multiplier, the rest for the rounding of operands with unlike scales.
 EIGHT = 2.5
-#: Of the widest range of an op's tensors of 16 bits: HTP computes their functions about as precisely as in half precision.
+#: Part of the widest range of an op's 16-bit tensors: HTP computes their functions about as precisely as in half precision.
 SIXTEEN = 2.0**-11
 
 

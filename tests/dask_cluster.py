@@ -1,4 +1,4 @@
-"""A scheduler and workers on this machine, each worker a process of its own."""
+"""A scheduler and workers on this machine, each worker a separate process."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def dask_worker(address: str, **env: str) -> Iterator[subprocess.Popen[bytes]]:
 
 @contextmanager
 def scheduler(file: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """A scheduler in a process of its own, which writes its description to ``file``; and its address."""
+    """A scheduler in a separate process, which writes its description to ``file``; and its address."""
     command = [
         sys.executable, "-P", "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0",
         "--no-dashboard", "--scheduler-file", str(file),

@@ -11,7 +11,7 @@ USUAL = frozenset({
     "NonZero", "Pad", "PoolAvg2d", "Quantize", "ReduceSum", "Relu", "Reshape", "RmsNorm",
     "ScatterElements", "Softmax", "SparseToDense", "TopK", "Transpose",
 })  # fmt: skip
-#: Of these, the ops that `make test` asks about; `make slow` asks about the others.
+#: The subset of ops that `make test` covers; `make slow` covers the others.
 FEW = frozenset({
     "Argmax", "Concat", "ElementWiseBinary", "FullyConnected", "LayerNorm", "Quantize", "Transpose",
 })  # fmt: skip

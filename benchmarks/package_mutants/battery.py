@@ -24,7 +24,7 @@ from opdb.core.op_config import ParamConfig, Quant
 TYPES = {"i8": np.int8, "u8": np.uint8, "i16": np.int16, "u16": np.uint16, "sq8": np.int8, "uq8": np.uint8,
          "sq16": np.int16, "uq16": np.uint16, "f32": np.float32}  # fmt: skip
 STEP = Quant("SCALE_OFFSET", (0.25,), (-3,))
-#: Of weighted(): list, rows, reals, mode, flag, whole, real.
+#: Parameters of weighted(): list, rows, reals, mode, flag, whole, real.
 PARAMS = (
     ParamConfig("list", "u32", (3, 4, 5), (3,)),
     ParamConfig("rows", "i32", (1, -2, 30, -4), (2, 2)),

@@ -152,7 +152,7 @@ def softplus(t: Tensor, beta: float, threshold: float) -> Tensor:
     return torch.where(t * beta > threshold, t, torch.log1p(torch.exp(beta * t)) / beta)
 
 
-# By the numbers of QnnOpDef.h.
+# The numbers come from QnnOpDef.h.
 BINARY: Mapping[int, Callable[[Tensor, Tensor], Tensor]] = {
     0: torch.add, 1: torch.logical_and, 2: torch.div, 3: torch.eq, 4: torch.floor_divide, 5: torch.fmod,
     6: torch.gt, 7: torch.ge, 8: torch.lt, 9: torch.le, 10: torch.maximum, 11: torch.minimum,

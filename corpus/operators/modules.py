@@ -62,7 +62,7 @@ HALVES = torch.tensor([[-2.5, -1.5, -0.5, 0.5], [1.5, 2.5, 2.4, -2.6]])
 ODD = torch.tensor([[1.0, torch.inf], [torch.nan, -torch.inf]]).half()
 PICKS = torch.tensor([[0, 3], [2, 2], [1, 0]])
 CHOICE = torch.tensor([[True], [False], [True]])
-#: How far results of the libraries may be off, relative to 1 and the value: HTP computes in half precision.
+#: Allowed error of the libraries' results, relative to 1 and the value: HTP computes in half precision.
 BOUNDS = {"CPU": 1e-5, "HTP": 5e-3}
 
 

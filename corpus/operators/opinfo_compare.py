@@ -24,7 +24,7 @@ SUMS = re.compile(
 )
 HALF = torch.finfo(torch.float16)
 EPS = {"CPU": torch.finfo(torch.float32).eps, "HTP": HALF.eps, "KERNELS": torch.finfo(torch.float32).eps}
-#: How far, and how often, inputs are moved to see how much a result depends on their last places.
+#: Distance and number of the moves of inputs that show how much a result depends on their last digits.
 UNITS, DRAWS = 4, 6
 Array = np.ndarray[Any, Any]
 

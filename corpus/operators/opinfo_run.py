@@ -31,7 +31,7 @@ PLACES = {
     "HTP": Target("HTP", "SM8650", execution="emulator"),
     "KERNELS": Target(),
 }
-#: How a sample ends: its numbers are PyTorch's; refused with a reason; a target that no spec maps; torch.export or
+#: The outcome of a sample: its numbers match PyTorch's; refused with a reason; a target that no spec maps; torch.export or
 #: PyTorch itself refuses it; anything else.
 RIGHT, REFUSED, UNMAPPED, NO_PROGRAM, FAILED = "right", "refused", "unmapped", "no program", "failed"
 

@@ -18,13 +18,13 @@ from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
 pytestmark = [pytest.mark.torch, pytest.mark.vendor]
 PT2E = torch.ops.quantized_decomposed
-#: By width: the scales of x and y, their zero, and the stored type.
+#: Width -> the scales of x and y, their zero, and the stored type.
 WIDTHS: dict[int, Any] = {
     8: (0.01, 0.02, 120, (0, 255, torch.uint8)),
     16: (3e-5, 8e-5, 32000, (0, 65535, torch.uint16)),
 }
 SOCS = ("SM8650", "QCM6490")
-#: By name: (channels, filters, kernel), transposed, and the options of the operator.
+#: Name -> (channels, filters, kernel), transposed, and the options of the operator.
 CASES: dict[str, tuple[tuple[int, int, int], bool, dict[str, Any]]] = {
     "plain": ((4, 8, 3), False, {}),
     "one filter": ((4, 1, 3), False, {}),

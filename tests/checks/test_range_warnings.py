@@ -16,9 +16,9 @@ from opdb.execute.compile.model import lowered
 from opdb.programs.torch.export import export
 from opdb.runtime.qnn.backend import Backend
 
-#: As `opdb compile` compiles it: for a device.
+#: The target that `opdb compile` uses: a device.
 HTP = Target("HTP", "SM8650")
-#: Of the largest result; fp16 rounds to 5e-4, and an op or two lose some more.
+#: Bound relative to the largest result; fp16 rounds to 5e-4, and an op or two lose some more.
 BOUND = 1e-2
 Function = Callable[[Tensor], Tensor]
 

@@ -1,4 +1,4 @@
-"""One node saved as a model of its own gets the same verdict for the same reasons."""
+"""One node saved as a separate model gets the same verdict for the same reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the command in a process of its own, as a user types it and the shell sees it (tests/forked_command.py)."""
+"""Runs the command in a separate process, as a user types it and the shell sees it (tests/forked_command.py)."""
 
 from __future__ import annotations
 

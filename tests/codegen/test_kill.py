@@ -18,7 +18,7 @@ from opdb.codegen.writer import check, generate
 from opdb.spec.catalog import Catalog
 
 KILLS = 50
-#: For each line on stdin, the number of a version, a process that writes one version after the other.
+#: Forks for each version number on stdin a process that writes this version and all following ones.
 SCRIPT = """
 import os, sys
 from pathlib import Path

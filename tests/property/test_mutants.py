@@ -30,7 +30,7 @@ from opdb.spec.model import OpDef
 pytestmark = [pytest.mark.slow, pytest.mark.by_op]
 
 CONFIGS = 500
-#: Of each Hexagon version a chip; number 88 is the one with BF16.
+#: A chip of each Hexagon version; number 88 is the one with BF16.
 NEWER = tuple(
     Target("HTP", soc, sdk).context()
     for soc, sdk in (("SM8750", "2.25"), ("SM8850", "2.25"), ("SC8480XP", "2.47"))

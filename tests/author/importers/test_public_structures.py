@@ -39,7 +39,7 @@ def test_each_public_structure_is_drafted(name: str, tmp_path: Path, catalog: Ca
 
 
 def test_the_command_writes_drafts_with_warnings(tmp_path: Path) -> None:
-    """The drafts of each file go to a folder of their own, which can be read and linted as a folder of specs."""
+    """The drafts of each file go to a separate folder, which can be read and linted as a folder of specs."""
     runner = CliRunner()
     for i, structure in enumerate(s for n, s in STRUCTURES.items() if n.startswith(("mllm, n", "a how-to"))):
         path, out = tmp_path / f"p{i}.xml", tmp_path / f"own{i}" / "ops"

@@ -6,7 +6,7 @@ import pytest
 
 from opdb.execute.libraries.reasons import KINDS, Reason, kept, masked, parse
 
-#: As CPU and HTP 2.47 print them.
+#: Lines printed by CPU and HTP 2.47.
 LINES = {
     "Wrong number of Inputs 3.": ("inputs", "", None, "", "3"),
     "Wrong number of Outputs 0.": ("outputs", "", None, "", "0"),

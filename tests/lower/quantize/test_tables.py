@@ -91,7 +91,7 @@ def test_a_table_has_the_functions_values(name: str, scheme: str, batch: int, so
     assert np.abs(found - function(x).numpy()).max() < (0.2 if scheme == "8a8w" else 0.01)
 
 
-#: By name: the function, and the signal in the noise in dB that it has at least, in 8 and in 16 bits.
+#: Name -> the function, and its minimum signal-to-noise ratio in dB, in 8 and in 16 bits.
 FUNCTIONS: dict[str, tuple[Function, float, float]] = {
     "log of 1 more": (lambda x: torch.log1p(x.abs()), 40, 85),
     "tan": (lambda x: torch.tan(x / 5), 34, 68),

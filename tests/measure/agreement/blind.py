@@ -26,7 +26,7 @@ FLOATS = ["FLOAT_32", "FLOAT_16"]
 FIXED = ["UFIXED_POINT_8", "SFIXED_POINT_8", "UFIXED_POINT_16", "SFIXED_POINT_16", "SFIXED_POINT_32"]
 WHOLE = ["INT_32", "UINT_32", "UINT_8", "INT_8", "INT_64", "UINT_16", "INT_16"]
 EVERY = [*FLOATS, *FIXED, *WHOLE, "BOOL_8", "BFLOAT_16", "FLOAT_64"]
-#: How many things go wrong: number -> weight.
+#: Number of mistakes -> weight.
 ERRORS = {0: 20, 1: 45, 2: 22, 3: 9, 5: 4}
 Json = dict[str, Any]
 Rng = random.Random

@@ -14,7 +14,7 @@ from opdb.judge.validate import check
 from .blind import configs
 
 BATCH = 250
-#: From a config to accept, reject or unknown.
+#: Maps a config to accept, reject or unknown.
 Judge = Callable[[OpConfig, Target], str]
 
 

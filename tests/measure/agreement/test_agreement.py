@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 FLOOR = {"CPU": 99.0, "HTP": 99.0}
 #: The minimum for each op, if there are enough configs to tell.
 FLOOR_OF_AN_OP = 95.0
-#: Of the configs, how many at least both accept: a generator of rubbish agrees with anyone who refuses.
+#: Minimum percentage of configs that both accept: a generator of rubbish would agree with anyone who refuses.
 ACCEPTED = 20.0
 TARGETS = {"CPU": Target("CPU", None, "2.47"), "HTP": Target("HTP", "SM8650", "2.47")}
 #: Ops that HTP 2.47 supports in no form, according to the specs: the library lists the op and refuses every config.

@@ -28,7 +28,7 @@ WITHOUT_SPEC = {
     },
     "HTP": {},
 }
-#: How far the others come, by backend: the furthest stage, and why not further.
+#: The furthest stage of the other ops by backend, and the reason they go no further.
 SHORT_OF: dict[str, dict[str, tuple[str, str]]] = {
     "CPU": {
         "BboxTransform": ("validates", "6000 when the graph is finalized"),

@@ -1,4 +1,4 @@
-"""Runs a .pte with a kernel library in a process of its own, since registrations are permanent."""
+"""Runs a .pte with a kernel library in a separate process, since registrations are permanent."""
 
 from __future__ import annotations
 

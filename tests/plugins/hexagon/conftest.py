@@ -15,7 +15,7 @@ from opdb.plugins.packages.hexagon_executor import program
 from opdb.spec.catalog import Catalog
 
 HERE = Path(__file__).parent
-#: Where the program with all ops is kept.
+#: The folder of the program with all ops.
 KEPT = HERE.parents[2] / "build" / "hexagon"
 
 

@@ -280,7 +280,7 @@ def test_other_backends_refuse_the_package(custom: PackageFolder) -> None:
 
 
 def test_the_saver_records_the_registration(custom: PackageFolder, tmp_path: Path) -> None:
-    """Runs in a process of its own: the Saver records once per process."""
+    """Runs in a separate process: the Saver records once per process."""
     code = f"""
 from opdb.runtime.qnn.saver import calls, recording
 with recording({str(tmp_path / "text")!r}, "CPU") as backend:

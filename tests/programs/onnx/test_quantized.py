@@ -1,4 +1,4 @@
-"""Quantized operators of ONNX Runtime, read as PyTorch: ONNX Runtime on the CPU is the reference, on files of its own quantizers."""
+"""Quantized operators of ONNX Runtime, read as PyTorch: ONNX Runtime on the CPU is the reference, on files written by its quantizers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes files/*.tflite with TensorFlow's converter; run by hand, with tensorflow-cpu 2.20 in an environment of its own.
+"""Writes files/*.tflite with TensorFlow's converter; run by hand, with tensorflow-cpu 2.20 in a separate environment.
 
     python tests/programs/tflite/make_files.py tests/programs/tflite/files [NAME ...]
 

@@ -34,7 +34,7 @@ FLOATS = 1e-2
 #: Tolerance of 8-bit results in steps, and of 16-bit results relative to the largest value: HTP rounds later than
 #: TFLite, which rounds after every operator.
 STEPS, PART = 1, 5e-3
-#: Of files with more than one rounding.
+#: File with more than one rounding -> allowed steps.
 MORE_STEPS = {"attention": 3, "div": 2, "mobile_blocks": 3}
 #: File -> the reason given by `check` for the operator that falls back to the CPU.
 LEFT = {

@@ -166,7 +166,7 @@ def test_a_batch_without_an_image_is_rejected() -> None:
         native.run(config, arrays)
 
 
-#: Of 100, 90 and 50 units of area, the first holds the others; another is apart.
+#: Boxes with areas of 100, 90 and 50, the first containing the others, and a separate one.
 NESTED = [[0, 0, 10, 10], [0, 0, 10, 9], [20, 20, 30, 30], [0, 0, 10, 5]]
 TWO_CLASSES = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]]
 HARD, LINEAR, GAUSSIAN = range(3)

@@ -31,7 +31,7 @@ OLD, NEW = "2.25.0", "2.48.40"
 ABIS = ("qnn", "htp", "system", "op_package")
 #: Members of opdb's own: the room of a union, the function table without its version.
 OWN_MEMBERS = {"opaque", "api"}
-#: Of a C++ header without facts; tests of op packages prove them by running one.
+#: Prefix of structs from a C++ header without facts; tests of op packages prove them by running one.
 MEASURED = "QnnCpuOpPackage_"
 #: Structs that grew, and why opdb need not choose a layout: it hands out a pointer to one of them, never an array.
 POINTED_AT = {

@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.vendor, pytest.mark.torch, pytest.mark.usefixtures("libraries")]
 SOCS = ("SM8550", "SM8650", "SM8750", "SM8850")
 TARGETS = [("CPU", None, None), *(("HTP", soc, p) for soc in SOCS for p in (None, "fp16"))]
-#: Of the largest output: float32 on the CPU; float16 has 11 bits.
+#: Tolerance relative to the largest output: float32 on the CPU; float16 has 11 bits.
 TOLERANCE = {"CPU": 1e-4, "HTP": 2e-3}
 
 

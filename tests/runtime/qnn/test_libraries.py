@@ -189,7 +189,7 @@ def test_identification_leaves_no_files(
     assert list(tmp_path.iterdir()) == []
 
 
-# Where they are
+# Locations
 
 
 def test_every_location_is_searched_once(

@@ -75,7 +75,7 @@ def collected(libraries: object) -> Collect:
     return collect
 
 
-#: How long the two executions took by this machine's clock, in us.
+#: Duration of the two executions by this machine's clock, in us.
 walls: dict[tuple[str, str], float] = {}
 
 

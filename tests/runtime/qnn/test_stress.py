@@ -73,7 +73,7 @@ def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
 
 
 def test_threads_share_a_backend(backend: Backend) -> None:
-    """Each thread makes contexts with two graphs of its own constants, and checks every number."""
+    """Each thread makes contexts with two graphs that have its constants, and checks every number."""
 
     def work(number: int) -> None:
         rng = np.random.default_rng(number)

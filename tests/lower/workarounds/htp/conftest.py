@@ -1,4 +1,4 @@
-"""HTP's library in a process of its own, for tests that run lowered graphs."""
+"""HTP's library in a separate process, for tests that run lowered graphs."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ void CustomNormAIC(const CustomOpContext *ctx, const int32_t threadId) {
 }
 }
 """
-#: As the package generator of SDK 1.21 leaves it.
+#: The unfinished output of the package generator of SDK 1.21.
 GELU_YAML = """\
 ---
 version: Major.Minor.Patch
