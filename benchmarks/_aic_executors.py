@@ -1,4 +1,4 @@
-"""Who runs a node of a package of Cloud AI, for aic_ops.py: this machine, QEMU, the program of ``opdb aic check``."""
+"""The executors of nodes of a Cloud AI package, for aic_ops.py: this machine, QEMU, the program of ``opdb aic check``."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ SECONDS = 120.0
 
 
 class Executor:
-    """A context manager for one op of a package that opdb wrote.  Raises OpdbError for what cannot be built."""
+    """A context manager for one op of a package that opdb wrote.  Raises OpdbError for an op that cannot be built."""
 
     entry: conformance.Entry
-    optimize = "-O2"  # what ``needs`` is compiled with
+    optimize = "-O2"  # the optimization level for ``needs``
 
     def __init__(self, folder: Path, api: str, op: str) -> None:
         self.folder, self.api, self.entry = folder, api, conformance.entries(folder)[op]
@@ -46,21 +46,21 @@ class Executor:
 
     @staticmethod
     def needs(ops: Sequence[CompiledOp]) -> list[str]:
-        """The targets of the package's Makefile."""
+        """The targets of the package's Makefile that this executor needs."""
         return []
 
     def unfit(self, config: OpConfig) -> str:
-        """Why this executor cannot be given a node that the package takes; "" where it can."""
+        """The reason this executor cannot run a node that the package accepts; "" if it can."""
         return ""
 
     def runs(self, config: OpConfig, inputs: Sequence[Array]) -> Iterator[tuple[str, conformance.Ran]]:
-        """Each run, and where it was.  Raises OpdbError for what else is wrong."""
+        """Yields each run and its place.  Raises OpdbError for any other error."""
         raise NotImplementedError
 
     def equal(
         self, config: OpConfig, inputs: Sequence[Array], made: Sequence[Array], wanted: Sequence[Array]
     ) -> bool:
-        """Whether a run's bits are those of the same C called from Python, which computed ``wanted``."""
+        """True if a run's bits equal those of the same C code called from Python, which computed ``wanted``."""
         return same(made, wanted)
 
     def __enter__(self) -> Self:
@@ -71,7 +71,7 @@ class Executor:
 
 
 class Machine(Executor):
-    """The functions, the kernel for the host, the kernel for the card in four threads."""
+    """Runs the functions, the host's kernel, and the card's kernel in four threads."""
 
     def __init__(self, folder: Path, api: str, op: str) -> None:
         super().__init__(folder, api, op)
@@ -95,14 +95,14 @@ class Machine(Executor):
 
 
 class Unfused(Executor):
-    """Whose compiler makes no product and sum one rounding, as gcc -O2 does in the installed library where the machine can."""
+    """An executor without fused multiply-add, which gcc -O2 uses in the installed library if the machine has it."""
 
     _plain: Server | None = None
 
     def equal(
         self, config: OpConfig, inputs: Sequence[Array], made: Sequence[Array], wanted: Sequence[Array]
     ) -> bool:
-        """Asks a build that does not either, where the bits differ."""
+        """Compares differing bits with a build of the kernel that does not fuse either."""
         if same(made, wanted):
             return True
         if self._plain is None:
@@ -122,7 +122,7 @@ class Unfused(Executor):
 
 
 class Qemu(Unfused):
-    """Little optimized, which compiles twice as fast and gives the same bits."""
+    """QEMU with little optimization, which compiles twice as fast and gives the same bits."""
 
     def __init__(self, folder: Path, api: str, op: str) -> None:
         super().__init__(folder, api, op)
@@ -139,7 +139,7 @@ class Qemu(Unfused):
 
 
 class Checker(Unfused):
-    """The kernel for the card under a sanitizer; of the functions, infer is called once for a case."""
+    """Runs the card's kernel under a sanitizer; of the functions, only infer is called, once per case."""
 
     sanitizer, optimize = "", "-O0"
 

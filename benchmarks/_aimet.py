@@ -1,4 +1,4 @@
-"""AIMET's ways to calibrate, for benchmarks/calibration.py."""
+"""AIMET's calibration methods, for benchmarks/calibration.py."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import torch
 
 from opdb.execute.compile.rounding import CONFIGURATION, _silent
 
-#: Of equalization the batch norms are folded by AIMET itself.
+#: The calibration methods; equalization folds the batch norms itself.
 WAYS = ("min-max", "equalized", "sequential MSE", "AdaRound")
 
 
 def exported(module: Any, example: torch.Tensor, path: Path) -> str:
-    """The module as an ONNX file with the input x and the output y."""
+    """Exports the module as an ONNX file with the input x and the output y."""
     with _silent():
         torch.onnx.export(
             module, (example,), path, input_names=["x"], output_names=["y"], dynamo=True, external_data=False
@@ -30,7 +30,7 @@ def exported(module: Any, example: torch.Tensor, path: Path) -> str:
 def calibrated(
     path: str, way: str, bits: tuple[int, int], batches: Sequence[torch.Tensor], iterations: int, folder: Path
 ) -> tuple[str, str]:
-    """The ONNX file and the encodings that AIMET makes of the file at ``path``; ``bits`` of activations and weights."""
+    """Returns the ONNX file and the encodings that AIMET produces for the file at ``path``; ``bits`` of activations and weights."""
     with _silent():
         import aimet_onnx
         import onnx
@@ -54,9 +54,9 @@ def calibrated(
 
 
 def reestimated(module: Any, bits: tuple[int, int], batches: Sequence[torch.Tensor]) -> Any:
-    """``module`` with AIMET's rounded weights, and with the statistics that its batch norms have behind them.
+    """``module`` with AIMET's rounded weights and batch norm statistics re-estimated for them.
 
-    A scale per channel goes with the factor that a batch norm is folded by: what lies on steps does so afterwards.
+    Each channel's scale is multiplied by the factor of its folded batch norm, so weights on the grid stay on it after folding.
     """
     with _silent(), _torchvision():
         from aimet_torch.bn_reestimation import reestimate_bn_stats
@@ -84,7 +84,7 @@ def reestimated(module: Any, bits: tuple[int, int], batches: Sequence[torch.Tens
 
 @contextmanager
 def _torchvision() -> Iterator[None]:
-    """aimet-torch imports torchvision, and uses it for what is not called here: PyTorch for the CPU alone has no build of it on PyPI."""
+    """Stubs torchvision, an unused import of aimet-torch, if it is missing: PyPI has no build for CPU-only PyTorch."""
     try:
         importlib.import_module("torchvision")
     except (ImportError, RuntimeError):

@@ -1,4 +1,4 @@
-"""Blocks of transformers, and a small U-Net, in plain PyTorch, with random weights: name -> a function that makes (module, inputs)."""
+"""Transformer blocks and a small U-Net in plain PyTorch with random weights: name -> a function that makes (module, inputs)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """One block of a Llama: 1,024 wide, 8 heads, new tokens after those of a cache, SwiGLU of 2,816."""
+    """One block of a Llama: 1,024 wide, 8 heads, new tokens appended to a cache, SwiGLU of 2,816."""
 
     def __init__(self, width: int = 1024, heads: int = 8, inner: int = 2816) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class UNet(nn.Module):
 
 
 class DenseLayer(nn.Module):
-    """A layer of DenseNet: the batch norm stands before its convolution, behind a Concat, and cannot be folded."""
+    """A DenseNet layer: the batch norm comes before its convolution and after a Concat, so it cannot be folded."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -15,7 +15,7 @@ from torch import nn
 Made = tuple[nn.Module, tuple[Any, ...]]
 r = torch.randn
 
-#: Of executorch.backends.qualcomm.tests.models: class, its arguments, shapes of its inputs.
+#: Models of executorch.backends.qualcomm.tests.models: class, its arguments, shapes of its inputs.
 QUALCOMM: Mapping[str, tuple[tuple[Any, ...], tuple[tuple[int, ...], ...]]] = {
     "ResidualBlockModule": ((), ((1, 32, 28, 28),)),
     "Conv2dTopK": ((), ((1, 3, 32, 32),)),
@@ -116,7 +116,7 @@ class Lists(nn.Module):
 
 
 class Synthetic(nn.Module):
-    """1,500 nodes of the most usual operators; no two layers are quite alike."""
+    """1,500 nodes of the most common operators; no two layers are quite alike."""
 
     def __init__(self, layers: int = 150) -> None:
         super().__init__()
@@ -141,7 +141,7 @@ def _qualcomm(name: str) -> Callable[[], Made]:
 
 
 def declare_torchvision() -> None:
-    """torchvision's own operators are built for one kind of torch; models here use none of them."""
+    """Declares torchvision's operators, which are built for one kind of torch; the models here use none of them."""
     for op in ("nms", "qnms"):
         if not hasattr(torch.ops.torchvision, op):
             torch.library.define(

@@ -1,7 +1,7 @@
 """Models for delegates.py, with random weights: name -> methods, each a module with inputs.
 
-An image network of inverted residuals as in MobileNetV2, an encoder as in BERT, and a decoder as in Llama with a cache of keys
-and values in buffers, which has a method for the prompt and one for a token.
+An image network of inverted residuals as in MobileNetV2, an encoder as in BERT, and a decoder as in Llama with a key and value
+cache in buffers, which has a method for the prompt and one for a token.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class BertLayer(nn.Module):
 
 
 class Bert(nn.Module):
-    """``mask``: 1 where a token counts."""
+    """A BERT encoder.  ``mask``: 1 where a token counts."""
 
     def __init__(
         self, width: int = 256, heads: int = 4, layers: int = 4, words: int = 2000, length: int = 64
@@ -126,7 +126,7 @@ class DecoderLayer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """``at``: the places of the tokens.  Returns the logits of the last token."""
+    """A Llama decoder.  ``at``: the positions of the tokens.  Returns the logits of the last token."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class Decoder(nn.Module):
 
 
 def settled(module: nn.Module) -> nn.Module:
-    """With normalizations that have seen data, in eval mode."""
+    """The module in eval mode, with random batch norm statistics."""
     for each in module.modules():
         if isinstance(each, nn.BatchNorm2d):
             nn.init.uniform_(each.running_mean, -0.2, 0.2)
@@ -178,7 +178,7 @@ def bert() -> Methods:
 
 
 def decoder(prompt: int = 16) -> Methods:
-    """``prefill`` takes the prompt, ``decode`` one token at the place behind it; both have the same weights."""
+    """``prefill`` takes the prompt, ``decode`` one token at the next position; both share their weights."""
     torch.manual_seed(0)
     model = settled(Decoder())
     tokens = torch.randint(0, 2000, (1, prompt))

@@ -1,4 +1,4 @@
-"""Three small networks, trained for a minute each on handwritten digits that are turned, moved and noisy."""
+"""Three small networks, each trained for a minute on handwritten digits that are rotated, shifted and noisy."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 BATCH, SIZE = 32, 16
-#: Batches of images: those that calibration sees, and those that results are compared on.
+#: Numbers of image batches for calibration and for comparing results.
 CALIBRATION, TEST = 8, 16
 STEPS = {"mobile": 1500, "residual": 1200, "transformer": 3000}
 
 
 def digits() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Images of 8 by 8 and their digits, to train on and to test on (scikit-learn's 1,797 digits)."""
+    """Images of 8 by 8 pixels and their digits, for training and for testing (scikit-learn's 1,797 digits)."""
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
@@ -29,7 +29,7 @@ def digits() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
 
 
 def disturbed(images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """``images`` turned by up to 40 degrees, scaled, moved, in SIZE by SIZE, with noise."""
+    """``images`` rotated by up to 40 degrees, scaled and shifted within SIZE by SIZE, with noise."""
     n = len(images)
 
     def drawn(low: float, high: float) -> torch.Tensor:
@@ -46,7 +46,7 @@ def disturbed(images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def batches() -> tuple[list[torch.Tensor], list[torch.Tensor], torch.Tensor]:
-    """Calibration (of the training images), test, and the digits of the test."""
+    """The calibration batches (of training images), the test batches, and the digits of the test."""
     train, _, test, labels = digits()
     generator = torch.Generator().manual_seed(1)
     seen = disturbed(train[: BATCH * CALIBRATION], generator).split(BATCH)
@@ -54,7 +54,7 @@ def batches() -> tuple[list[torch.Tensor], list[torch.Tensor], torch.Tensor]:
 
 
 def trained(name: str, folder: Path) -> nn.Module:
-    """The network in eval mode; its weights are kept in ``folder``."""
+    """The trained network in eval mode; its weights are cached in ``folder``."""
     torch.manual_seed(0)
     module = NETWORKS[name]()
     path = folder / f"{name}.pt"
@@ -90,7 +90,7 @@ def _conv(
 
 
 class Inverted(nn.Module):
-    """MobileNetV2's block: wider, by depth, narrower."""
+    """MobileNetV2's block: expand, depthwise, project."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ class Residual(nn.Module):
 
 
 class Attention(nn.Module):
-    """A layer of a transformer: attention of 4 heads, then two linear layers; normalized before."""
+    """A transformer layer: attention with 4 heads, then two linear layers; normalized before each."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""What benchmarks/kernels.py times: each op in three sizes, those of elements in a fourth.
+"""The cases that benchmarks/kernels.py times: each op in three sizes, elementwise ops in a fourth.
 
-A case is an op config with arrays, and a function of PyTorch.
+A case is an op config with arrays, and a PyTorch function.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WEIGHTED = {
 
 @dataclass(frozen=True)
 class Case:
-    """``results``: shape and numpy type of each output; ``function`` of ``tensors``: the same in PyTorch."""
+    """``results``: shape and numpy type of each output; ``function`` of ``tensors``: the same computation in PyTorch."""
 
     op: str
     size: str
@@ -41,12 +41,12 @@ class Case:
 
     @property
     def large(self) -> bool:
-        """Whether the tensors are far beyond the caches."""
+        """True if the tensors are far larger than the caches."""
         return self.inputs[0].shape == LARGE
 
     @property
     def constants(self) -> int:
-        """How many of the last inputs are weights, which a model holds."""
+        """The number of trailing inputs that are weights, which a model stores."""
         return len(self.inputs) - 1 if self.op in WEIGHTED else 0
 
     @property
@@ -74,7 +74,7 @@ def numbers(*shape: int) -> Array:
 
 
 def first(image: Array) -> T:
-    """Channels first, as PyTorch has them; they stay last in memory."""
+    """The image with channels first, as PyTorch has them; they stay last in memory."""
     return torch.from_numpy(image).permute(0, 3, 1, 2)
 
 
@@ -194,7 +194,7 @@ def of_rows() -> Iterator[Case]:
 
 
 def of_elements() -> Iterator[Case]:
-    """Functions of elements; the largest tensors are 128 MiB each, far beyond the caches: there memory is the bound."""
+    """Elementwise functions; the largest tensors are 128 MiB each, far larger than the caches, so memory is the bound."""
     for shape in (*ROWS, LARGE):
         m, n = shape
         x, v = numbers(*shape), numbers(n)

@@ -1,7 +1,7 @@
 """The runtimes that benchmarks/kernels.py times next to the C kernels: a case as a call that computes it once.
 
-Each takes a case and gives a callable, or None where it has no counterpart or refuses; what is built, loaded or
-compiled for it is built before.  QNN CPU gets the op itself; the others what PyTorch computes, images channels first.
+Each takes a case and returns a callable, or None if it has no counterpart or refuses; anything that must be built, loaded
+or compiled is ready beforehand.  QNN CPU gets the op itself; the others compute the PyTorch function, images channels first.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def eager(case: Case) -> Call:
 
 
 class QnnCpu:
-    """libQnnCpu through opdb's binding: a graph of one op, finalized, with arrays bound."""
+    """Runs libQnnCpu through opdb's binding: a finalized graph of one op, with arrays bound."""
 
     def __init__(self) -> None:
         from opdb.runtime.qnn.backend import Backend
@@ -106,7 +106,7 @@ def onnx_node(case: Case) -> tuple[str, Mapping[str, Any], tuple[Array | None, .
 
 
 def onnxruntime(case: Case) -> Call | None:
-    """ONNX Runtime's CPU provider, one thread, inputs and outputs bound; weights are initializers."""
+    """ONNX Runtime's CPU provider with one thread, inputs and outputs bound; weights are initializers."""
     import onnxruntime as ort
     from onnx import TensorProto, helper, numpy_helper
 
@@ -166,7 +166,7 @@ class Eager(torch.nn.Module):
 
 
 def executorch(case: Case) -> Call | None:
-    """ExecuTorch's portable kernels, without a delegate: a .pte that is loaded once, its method run."""
+    """ExecuTorch's portable kernels without a delegate: a .pte that is loaded once and whose method is run."""
     from executorch.exir import to_edge
     from executorch.extension.pybindings.portable_lib import _load_for_executorch_from_buffer
 
@@ -187,7 +187,7 @@ def executorch(case: Case) -> Call | None:
     return call
 
 
-#: What --against takes -> what makes the function that turns a case into a call.
+#: Value of --against -> maker of the function that turns a case into a call.
 RUNTIMES: dict[str, Callable[[], Callable[[Case], Call | None]]] = {
     "torch": lambda: eager,
     "qnn-cpu": QnnCpu,

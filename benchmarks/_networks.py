@@ -1,7 +1,7 @@
 """Networks for networks.py, with random weights: name -> (module, inputs).
 
-CNNs and an image encoder of timm's; an encoder, a decoder with a key and value cache and a speech encoder of
-transformers'; and a keyword spotter on raw audio (M5).
+CNNs and an image encoder from timm; an encoder, a decoder with a key and value cache and a speech encoder from
+transformers; and a keyword spotter on raw audio (M5).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Made = tuple[nn.Module, tuple[Tensor, ...]]
 
 
 class Decoder(nn.Module):
-    """A llama of transformers' that is handed its cache and returns the logits with the cache's new entries."""
+    """A llama from transformers that receives its cache and returns the logits with the cache's new entries."""
 
     def __init__(self, model: nn.Module, layers: int) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Decoder(nn.Module):
 
 
 class M5(nn.Module):
-    """The network for raw waveforms of Dai et al. 2016 ("Very deep convolutional neural networks"), 5 layers."""
+    """The network for raw waveforms by Dai et al. 2016 ("Very deep convolutional neural networks"), 5 layers."""
 
     def __init__(self, classes: int = 35, channels: int = 32) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ def _m5() -> Made:
 
 
 def _settled(make: Callable[[], Made]) -> Callable[[], Made]:
-    """In inference, with the statistics that its normalizations would have after training on such inputs."""
+    """Puts the module in inference mode, with the normalization statistics it would have after training on such inputs."""
 
     def made() -> Made:
         torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""What HTP makes of a small module, next to PyTorch; for the benchmarks of random ones."""
+"""HTP's verdict on a small module, compared with PyTorch; for the benchmarks of random modules."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def verdict(
     soc: str,
     ignored: frozenset[str] = frozenset(),
 ) -> str:
-    """ "right", "refused" by opdb's rules, or what is wrong; ``ignored``: ids of errata that are not avoided."""
+    """Returns "right", "refused" by opdb's rules, or the error; ``ignored``: ids of errata that are not avoided."""
     program = Program(export(module, inputs))
     coverage = check_nodes(program, Target("HTP", soc, execution="emulator", ignored=ignored))
     if not coverage.complete:

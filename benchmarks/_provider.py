@@ -1,4 +1,4 @@
-"""ONNX Runtime's session of a file with its QNN provider: how long it takes, and where the provider puts the nodes.
+"""ONNX Runtime's session of a file with its QNN provider: its creation time and the provider's placement of the nodes.
 
 Sessions are made in child processes, which import onnxruntime alone.
 """
@@ -21,8 +21,9 @@ SECONDS, AT_ONCE = 600.0, 20
 
 @dataclass(frozen=True)
 class Session:
-    """``placement``: "all", how many of the nodes the provider takes and which it leaves, or an error.  ``seconds``: of its creation,
-    which finalizes the graph; 0 where the process ended."""
+    """``placement``: "all", how many of the nodes the provider takes and which it leaves, or an error.  ``seconds``: time to create it,
+    which finalizes the graph; 0 if the process ended.
+    """
 
     placement: str
     seconds: float

@@ -1,4 +1,4 @@
-"""Quantized ONNX files, made by ONNX Runtime's quantizers of all kinds from the graphs of ``_qdq_graphs``."""
+"""Quantized ONNX files, produced by ONNX Runtime's quantizers of all kinds from the graphs of ``_qdq_graphs``."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Random(CalibrationDataReader):  # type: ignore[misc]  # untyped base
 
 
 def inputs(path: Path, seed: int = 0) -> dict[str, Any]:
-    """Normal numbers for the inputs of a file."""
+    """Normally distributed inputs for a file."""
     random = np.random.default_rng(seed)
     graph = onnx.load(str(path), load_external_data=False).graph
     held = {w.name for w in graph.initializer}
@@ -93,7 +93,7 @@ def _n_bits(symmetric: bool, written: QuantFormat, block: int = 32) -> Callable[
 
 
 def _as_matmul(model: onnx.ModelProto) -> None:
-    """Gemm as MatMul and Add: ONNX Runtime's quantizer takes MatMul alone."""
+    """Replaces Gemm with MatMul and Add: ONNX Runtime's quantizer only takes MatMul."""
     from onnx import helper, numpy_helper
 
     graph, nodes = model.graph, []
@@ -114,7 +114,7 @@ def _as_matmul(model: onnx.ModelProto) -> None:
     graph.node.extend(nodes)
 
 
-#: Form -> what writes it, of which graphs.
+#: Form -> its writer and the graphs to write.
 FORMS: dict[str, tuple[Callable[[Path, Path], None], tuple[str, ...]]] = {
     **{form: (_static(form), (*GRAPHS, *NETWORKS)) for form in STATIC},
     **{form: (_static(form), WEIGHTED) for form in OF_WEIGHTS},
@@ -129,7 +129,7 @@ FORMS: dict[str, tuple[Callable[[Path, Path], None], tuple[str, ...]]] = {
 
 
 def files(folder: Path, forms: list[str], graphs: list[str]) -> Iterator[tuple[str, str, Path | str]]:
-    """Form, graph, and its file, or why the quantizer wrote none; those of other tools that _qdq_tools has written, too."""
+    """Form, graph, and its file or the reason the quantizer wrote none; includes files of other tools that _qdq_tools has written."""
     logging.disable(logging.WARNING)
     for form, (make, of) in FORMS.items():
         for graph in of:

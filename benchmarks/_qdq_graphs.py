@@ -1,4 +1,4 @@
-"""Small graphs and small networks with random weights, as ONNX files in floats: what the quantizers get."""
+"""Small graphs and small networks with random weights, as float ONNX files: the input of the quantizers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Of(nn.Module):
 
 
 class Weighted(nn.Module):
-    """A matrix product with a weight that stands as MatMul has it."""
+    """A matrix product with its weight in MatMul's layout."""
 
     def __init__(self, rows: int, columns: int) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class Bert(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A Llama block without its positions: root of mean squares, causal attention, gated layer."""
+    """A Llama block without positions: RMS norm, causal attention, gated layer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ def _of(function: Callable[..., Tensor]) -> Callable[[], nn.Module]:
     return lambda: Of(function)
 
 
-#: Name -> what makes the module, the shapes of its inputs.
+#: Name -> maker of the module, shapes of its inputs.
 GRAPHS: dict[str, tuple[Callable[[], nn.Module], Shapes]] = {
     "conv": (lambda: nn.Conv2d(8, 16, 3, padding=1), (IMAGE,)),
     "conv relu": (lambda: nn.Sequential(nn.Conv2d(8, 16, 3, stride=2), nn.ReLU()), (IMAGE,)),
@@ -174,12 +174,12 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], Shapes]] = {
     "bert block": (Bert, (TOKENS,)),
     "decoder block": (Decoder, (TOKENS,)),
 }
-#: What has weights.
+#: Graphs that have weights.
 WEIGHTED = ("conv", "conv relu", "depthwise", "transposed conv", "gemm", "matmul weight", *NETWORKS)
 
 
 def in_floats(name: str, folder: Path) -> Path:
-    """The file of a graph in floats, made once; inputs x0, x1, ..."""
+    """The float file of a graph, written once; inputs x0, x1, ..."""
     path = folder / f"{name.replace(' ', '-')}.onnx"
     if not path.is_file():
         make, shapes = (GRAPHS | NETWORKS)[name]

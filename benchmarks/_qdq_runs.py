@@ -1,4 +1,4 @@
-"""What becomes of one quantized ONNX file: checked and run by opdb, run by ONNX Runtime on the CPU, placed by its QNN provider."""
+"""The outcome of one quantized ONNX file: checked and run by opdb, run by ONNX Runtime on the CPU, placed by its QNN provider."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from opdb.lower.passes import optimize
 from opdb.programs.load import load_program
 from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
-#: Of the largest result in floats: graphs of floats are computed in half precision.
+#: Allowed error relative to the largest float result: float graphs are computed in half precision.
 IN_FLOATS = 0.02
 
 
 @dataclass
 class Outcome:
-    """``steps``: the largest distance from ONNX Runtime's CPU, which runs the file as it is written, in steps of the output's
-    scale; of an output in floats ``off``, in parts of the largest result.  ``default``: the same distance between ONNX Runtime as
-    it is written and with its default optimizations.  ``provider``: how many nodes its QNN provider takes, leaves, or its error.
+    """``steps``: the largest distance from ONNX Runtime's CPU, which runs the file as written, in steps of the output's scale; for a
+    float output ``off``, as a fraction of the largest result.  ``default``: the same distance between ONNX Runtime running it as
+    written and with default optimizations.  ``provider``: how many nodes its QNN provider takes, leaves, or its error.
     """
 
     form: str
@@ -41,7 +41,7 @@ class Outcome:
     left: str = ""  # the ONNX operators of nodes without a form
     quantized: int = 0  # nodes with quantized tensors
     said: int = 0  # nodes that the report says compute in floats, or with wider weights
-    silent: int = 0  # nodes in floats beside quantized tensors of which it says nothing
+    silent: int = 0  # float nodes beside quantized tensors that the report does not mention
     compiles: bool = False
     runs: bool = False
     steps: float | None = None
@@ -125,7 +125,7 @@ def _by_cpu(path: Path, given: dict[str, Any], raw: bool) -> Any:
 
 
 def _step(path: Path) -> float | None:
-    """The scale of the output; None where it is of floats that nothing quantized."""
+    """The scale of the output; None for a float output that nothing quantized."""
     graph = onnx.load(str(path)).graph
     values = {w.name: w for w in graph.initializer}
     last = next(n for n in graph.node if graph.output[0].name in n.output)

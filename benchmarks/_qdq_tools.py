@@ -1,6 +1,6 @@
 """Quantized ONNX files that AIMET and Quark write from the graphs of ``_qdq_graphs``.
 
-Run by an interpreter that has aimet_onnx and quark (amd-quark), which want other versions than opdb's environment:
+Run it with an interpreter that has aimet_onnx and quark (amd-quark), which need other versions than opdb's environment:
 
     python benchmarks/_qdq_tools.py FOLDER      # reads FOLDER/floats, writes FOLDER/TOOL-FORM-GRAPH.onnx
 """
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-#: What they get: small, and all kinds of weights.
+#: Graphs for the tools: small, with all kinds of weights.
 GRAPHS = ("conv", "conv relu", "depthwise", "gemm", "matmul", "softmax", "layer norm", "gelu", "concat", "mobilenet",
           "resnet", "bert block", "decoder block")  # fmt: skip
 WEIGHTED = ("conv", "gemm", "mobilenet", "bert block", "decoder block")
@@ -32,7 +32,7 @@ def inputs(path: Path, seed: int) -> dict[str, Any]:
 
 
 def aimet(weights: int, activations: int, block: int = 0) -> Callable[[Path, Path], None]:
-    """``block``: LPBQ with weights of 4 bits in blocks whose scales are integers times the channel's."""
+    """``block``: LPBQ with 4-bit weights in blocks whose scales are integer multiples of the channel's."""
 
     def make(source: Path, path: Path) -> None:
         import aimet_onnx

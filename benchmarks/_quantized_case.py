@@ -1,4 +1,4 @@
-"""One module through check --quantize, compile --quantize and HTP's emulation, next to PyTorch in floats."""
+"""Takes one module through check --quantize, compile --quantize and HTP's emulation, compared with PyTorch in floats."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from opdb.runtime.qnn.real_numbers import to_real, to_stored
 Array = np.ndarray[Any, Any]
 #: Signal in noise, in dB, that is right whatever the encodings are: 8 bits have 49 dB for a uniform tensor, 16 have 98.
 BOUND = {"8a8w": 25.0, "16a8w": 45.0}
-#: By how many dB the emulation may be further from floats than the rounding to the same encodings is.
+#: The dB by which the emulation may be further from floats than rounding to the same encodings.
 SLACK = 3.0
-#: How many steps of a result the emulation may be from that rounding, where a result is too short for a ratio.
+#: The steps of a result by which the emulation may differ from that rounding, if a result is too short for a ratio.
 STEPS = {"8a8w": 2.01, "16a8w": 16.01}
-#: A module that says nothing of opdb: PyTorch exports none, or its values are no numbers.
+#: Results for modules that say nothing about opdb: PyTorch cannot export them, or their values are not finite.
 LEFT = ("no program", "not finite")
 
 
 @dataclass(frozen=True)
 class Row:
-    """``check``, ``compile``: "yes", "no" or what else; ``values``: "right", "coarse", "wrong" or "".
+    """``check``, ``compile``: "yes", "no" or another outcome; ``values``: "right", "coarse", "wrong" or "".
 
     ``found``: dB of the emulation to floats, ``rounded``: of the same graph computed in floats with every tensor rounded to its
-    encoding; both of the worst result.  ``steps``: from that graph.  ``why``: the reason of the first thing that is not in order.
+    encoding; both of the worst result.  ``steps``: distance from that graph.  ``why``: the reason for the first problem.
     """
 
     case: str
@@ -110,7 +110,7 @@ def _row(row: Row, program: Any, wanted: Sequence[Array], worker: VendorWorker, 
         if "not finite" in str(error):
             return replace(row, check="not finite", why=short(error))
         return replace(row, compile="no", why=short(error))
-    except Exception as error:  # what must not be
+    except Exception as error:  # must never happen
         return replace(row, compile="traceback", why=short(error) + " " + _last_line(error))
     return _run(row, made, sample, wanted, worker, folder)
 
@@ -157,7 +157,7 @@ def judged(
     near: Sequence[Array | None],
     wanted: Sequence[Array],
 ) -> Row:
-    """The row of the result that is worst: "right" within BOUND, "coarse" if rounding to the same encodings is as far, else "wrong"."""
+    """The row of the worst result: "right" within BOUND, "coarse" if rounding to the same encodings is as far off, else "wrong"."""
     if len(found) != len(wanted):
         return replace(row, values="wrong", why=f"{len(found)} results for {len(wanted)}")
     ranks = {"right": 0, "coarse": 1, "wrong": 2}
@@ -187,7 +187,7 @@ def judged(
 
 
 def noise(got: Array, want: Array) -> float:
-    """Signal to noise in dB, at most 120."""
+    """The signal-to-noise ratio in dB, at most 120."""
     real = want.astype(np.float64)
     if not np.isfinite(got).all():
         return -120.0
@@ -201,7 +201,7 @@ def noise(got: Array, want: Array) -> float:
 def computed(made: QnnGraph, stored: Mapping[str, Array]) -> dict[str, Array]:
     """Real results of a quantized graph whose ops compute in floats, with each tensor rounded to its encoding.
 
-    What opdb's C kernels make of each op, one after the other.  Raises KernelError for an op that they do not compute.
+    Runs opdb's C kernel of each op in turn.  Raises KernelError for an op without one.
     """
     real: dict[str, Array] = {}
     for tensor in made.tensors.values():

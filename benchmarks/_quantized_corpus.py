@@ -22,14 +22,14 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Job:
-    """One module, for the chips and schemes of ``wished``."""
+    """One module and the chips and schemes to measure (``wished``)."""
 
     name: str
     wished: tuple[tuple[str, str], ...]
 
 
 class Work:
-    """For opdb.core.pool: a process keeps the library of each chip open."""
+    """Work for opdb.core.pool: a process keeps the library of each chip open."""
 
     def open(self) -> Server:
         return Server()

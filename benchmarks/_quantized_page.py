@@ -1,4 +1,4 @@
-"""docs/results/quantized-sweep.md, of the rows of quantized_sweep.py."""
+"""Writes docs/results/quantized-sweep.md from the rows of quantized_sweep.py."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ node is left, or values are not finite.
 
 
 def outcome(row: Row) -> str:
-    """A word for a row."""
+    """The outcome of a row in one word."""
     check, compiled, values = row["check"], row["compile"], row["values"]
     if check in LEFT:
         return "left out"
@@ -62,7 +62,7 @@ def outcome(row: Row) -> str:
 
 
 def page(rows: Sequence[Row], kinds: Mapping[str, str], date: str) -> Iterator[str]:
-    """The lines.  ``kinds``: what a random module or chain consists of, by its name."""
+    """The lines of the page.  ``kinds``: the parts of each random module or chain, by its name."""
     names = {r["case"] for r in rows}
     random, chains = (sum(n.startswith(word) for n in names) for word in ("random ", "chain "))
     yield from INTRO.format(
@@ -115,7 +115,7 @@ def _reason(row: Row, shown: str) -> str:
 
 
 def _refused(rows: Sequence[Row]) -> Iterator[str]:
-    """The chips and schemes of each module that is refused, with the reason of the first."""
+    """The chips and schemes of each refused module, with the reason of the first."""
     yield "| module | chips | reason |"
     yield "|---|---|---|"
     groups: dict[str, list[Row]] = {}
@@ -128,6 +128,6 @@ def _refused(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _cut(text: str) -> str:
-    """The reason without the chip and in one cell."""
+    """The reason without the chip, fit for one cell."""
     short = re.sub(r"^.*?cannot be quantized for HTP \w+: ", "", text).replace("|", "\\|")
     return short if len(short) <= 150 else short[:147].rsplit(" ", 1)[0] + " ..."

@@ -28,7 +28,7 @@ ARITHMETIC: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 class Choice(random.Random):
-    """What is chosen, kept for the line of a module that fails."""
+    """Records its choices, for the line of a module that fails."""
 
     def __init__(self, seed: str) -> None:
         super().__init__(seed)
@@ -43,7 +43,7 @@ class Choice(random.Random):
 
 
 class Module(nn.Module):
-    """A function of tensors of these shapes, and the module whose parameters it uses."""
+    """A function of tensors with these shapes, and the module whose parameters it uses."""
 
     def __init__(
         self, function: Callable[..., Tensor], *shapes: Shape, parts: nn.Module | None = None
@@ -56,7 +56,7 @@ class Module(nn.Module):
 
 
 def between(module: Module) -> Module:
-    """The module with a product before and, of floats, a sum behind it."""
+    """The module after a product and, if its result is floats, before a sum."""
 
     def function(*inputs: Tensor) -> Tensor:
         y = module(*(x * 1.25 for x in inputs))
@@ -247,7 +247,7 @@ KINDS: dict[str, Callable[[Choice, Shape], Module]] = {
 
 
 def inputs_of(module: Module) -> tuple[Tensor, ...] | None:
-    """Random ones; None where PyTorch refuses them, or gives nothing."""
+    """Random inputs; None if PyTorch refuses them or returns an empty result."""
     inputs = tuple(torch.randn(shape) * 3 for shape in module.shapes)
     try:
         return inputs if module(*inputs).numel() else None
@@ -256,7 +256,7 @@ def inputs_of(module: Module) -> tuple[Tensor, ...] | None:
 
 
 def chosen(seed: int, number: int, kinds: Sequence[str]) -> tuple[str, Module, list[Any]]:
-    """A module of one of ``kinds``, always the same for these numbers: its kind, it, and what was chosen."""
+    """A module of one of ``kinds``, deterministic for these numbers: its kind, the module, and the choices made."""
     choice = Choice(f"{seed} {number}")
     torch.manual_seed(number)
     kind = choice.choice(kinds)
@@ -270,7 +270,7 @@ def chosen(seed: int, number: int, kinds: Sequence[str]) -> tuple[str, Module, l
 
 
 def kinds_of(parser: argparse.ArgumentParser, asked: Sequence[str]) -> list[str]:
-    """The kinds that a command line asks for, or all."""
+    """The kinds requested on a command line, or all."""
     if unknown := set(asked) - set(KINDS):
         parser.error(f"no kind {', '.join(sorted(unknown))}; there are {', '.join(KINDS)}")
     return list(asked or KINDS)

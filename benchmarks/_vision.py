@@ -43,7 +43,7 @@ SYMMETRIC = AUXILIARY
 
 
 class Normalized(nn.Module):
-    """A network whose input are pixels from 0 to 1, as AI Hub Models compiles them."""
+    """A network whose inputs are pixels from 0 to 1, as AI Hub Models compiles them."""
 
     mean: torch.Tensor
     std: torch.Tensor
@@ -60,7 +60,7 @@ class Normalized(nn.Module):
 
 
 def network(name: str) -> Made:
-    """A network for inference; it takes images that are normalized already."""
+    """A network in inference mode; it takes images that are already normalized."""
     declare_torchvision()
     torch.manual_seed(0)
     if name in TIMM:
@@ -77,7 +77,7 @@ def network(name: str) -> Made:
 
 
 def normalized(name: str) -> Made:
-    """``network`` with the normalization of its images in it; timm's take images that are normalized already."""
+    """``network`` including the normalization of its images; timm's networks take images that are already normalized."""
     module, inputs = network(name)
     return (module if name in TIMM else Normalized(module, name in SYMMETRIC).eval()), inputs
 

@@ -2,16 +2,16 @@
 
     python benchmarks/aic_ops.py [OP ...] [--executor machine|qemu|threads|addresses] [--api 1.17|5.0.0|1.21] [--folder DIR] [--cases N]
 
-Packages of ten ops are written and compiled (kept in --folder, where it is given, and used again).  Each case of ``opdb
-conformance`` about the op definition then runs, with --cases the first N of each op that fit:
+Packages of ten ops are written and compiled (with --folder kept there and reused).  Each case of ``opdb conformance`` about
+the op definition then runs, with --cases the first N of each op that fit:
 
     machine    verify, infer and select; the kernel for the host; the kernel for the card in four threads
     qemu       the kernel for the card, compiled for Hexagon, in four threads under QEMU (tools/with-hexagon brings both)
     threads    the kernel for the card in four threads under ThreadSanitizer, by the program of ``opdb aic check``
     addresses  the same with AddressSanitizer and UBSan
 
-All run the same C, so the results are compared bit by bit.  Prints for each op the cases that are equal, and for the others why;
-in the end the totals.
+All run the same C, so the results are compared bit by bit.  Prints for each op the number of equal cases, the reasons of the
+others, and at the end the totals.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from opdb.runtime import native
 from opdb.spec.definitions import CompiledOp
 
 GROUP = 10
-#: For this machine alone, which compiles several times as fast; the bits are those of the clone that it would choose.
+#: Flags for this machine only, which compile several times as fast; the bits are those of the clone it would choose.
 FAST = ("-DOPDB_NO_CLONES", "-march=native")
 
 
@@ -90,7 +90,7 @@ def _make(folder: Path, executor: type[Executor], ops: Sequence[CompiledOp]) -> 
 
 
 def _counts(ops: Sequence[CompiledOp], found: Mapping[str, Sequence[Case]]) -> aic.Counts:
-    """As many tensors as the widest case has, where a slot is variadic."""
+    """The number of tensors in a variadic slot: that of the widest case."""
 
     def most(side: str) -> dict[str, int]:
         return {
@@ -103,7 +103,7 @@ def _counts(ops: Sequence[CompiledOp], found: Mapping[str, Sequence[Case]]) -> a
 
 
 def _of_op(folder: Path, asked: argparse.Namespace, op: CompiledOp, cases: Sequence[Case]) -> Counter[str]:
-    """Runs the cases in a child process, which a kernel may end."""
+    """Runs the cases in a child process, which a kernel may crash."""
     try:
         counts, why = conformance.in_child(_counted, folder, asked, op, cases)
     except OpdbError as error:

@@ -2,12 +2,13 @@
 
     python benchmarks/calibration.py [--only NETWORK] [--recipe RECIPE] [--way WORDS] [--iterations N] [--page]
 
-The networks (benchmarks/_digits.py) are trained in some minutes on the digits that scikit-learn ships, turned, moved and with noise.
-All ways see the same 256 images in 8 batches.  The signal to noise of the ten numbers of each image against PyTorch in floats, and how
-many digits are right, are those of 512 other images.  Everything runs as `opdb compile` and `opdb run` do it, on the emulation of SM8550.
+The networks (benchmarks/_digits.py) are trained in some minutes on the digits that scikit-learn ships, rotated, shifted and noisy. All
+ways see the same 256 images in 8 batches.  The signal-to-noise ratio of the ten numbers of each image against PyTorch in floats, and the
+share of correct digits, are measured on 512 other images.  Everything runs as `opdb compile` and `opdb run` do it, on the emulation of
+SM8550.
 
-Needs opdb[aimet,executorch,onnx] and aimet-torch (for batch norms alone).  Results that are there are kept: delete the line of a
-result in docs/results/calibration.json to measure it anew.
+Needs opdb[aimet,executorch,onnx] and aimet-torch (for batch norms alone).  Existing results are kept: delete the line of a
+result in docs/results/calibration.json to measure it again.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ KEPT = HERE.parent / "build" / "calibration"
 SOC = "SM8550"
 RECIPES = ("8a8w", "16a4w")
 ITERATIONS = 2000
-#: What the table calls a way: how it is done, and its own word.
+#: Name of a method in the table -> how it is done, and its own word.
 WAYS: dict[str, tuple[str, str]] = {
     "opdb, min-max": ("opdb", "min-max"),
     "opdb, percentile 99.99": ("opdb", "percentile"),
@@ -88,14 +89,14 @@ def main() -> int:
 
 
 def _has(name: str, recipe: str, way: str) -> bool:
-    """Returns False for what is not measured: a transformer has no batch norms, and AdaRound is for weights of 4 bits."""
+    """Returns False for combinations that are not measured: a transformer has no batch norms, and AdaRound is for 4-bit weights."""
     if recipe == "8a8w" and WAYS[way] in (("rounding", ""), ("aimet", "AdaRound")):
         return False
     return not (WAYS[way][0] == "norms" and name == "transformer")
 
 
 def measured(name: str, recipe: str, how: str, word: str, iterations: int) -> dict[str, Any]:
-    """dB against floats and the share of digits that are right, or why there is no result."""
+    """dB against floats and the share of correctly recognized digits, or the reason there is no result."""
     from opdb.plugins.executorch import env, process
 
     try:
@@ -127,7 +128,7 @@ def _right(results: Any) -> float:
 
 
 def of_pt2e(name: str, recipe: str, observer: str) -> Any:
-    """The results of the network as ExecuTorch's quantizer annotates it, with PyTorch's observers; in a child process."""
+    """Results of the network as annotated by ExecuTorch's quantizer with PyTorch's observers; in a child process."""
     from opdb.plugins.executorch import quantize
 
     seen, _, _ = batches()
@@ -195,7 +196,7 @@ def _samples(graph: QnnGraph, seen: Sequence[torch.Tensor]) -> list[dict[str, An
 
 
 def _run(graph: QnnGraph) -> Any:
-    """The emulation's results for the images of the test."""
+    """The emulation's results for the test images."""
     (x,), (y,) = graph.inputs, graph.outputs
     made = []
     with VendorWorker("HTP", SOC, timeout=600) as worker, tempfile.TemporaryDirectory() as folder:
@@ -213,7 +214,7 @@ def _run(graph: QnnGraph) -> Any:
 
 
 def page(found: Mapping[str, Any], floats: Mapping[str, float]) -> str:
-    """docs/results/calibration.md."""
+    """The text of docs/results/calibration.md."""
     lines = [HEAD]
     for recipe in RECIPES:
         heads = [f"{name} ({share} % in floats)" for name, share in floats.items()]

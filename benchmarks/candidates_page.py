@@ -1,4 +1,4 @@
-"""The page of benchmarks/candidates_table.py: totals, then what became longer and why, then the ops of each operator."""
+"""The page of benchmarks/candidates_table.py: totals, then the programs that became longer with reasons, then the ops of each operator."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _longer(both: Sequence[str], before: Table, now: Table) -> Iterator[str]:
 
 
 def _operators(both: Sequence[str], before: Table, now: Table) -> Iterator[str]:
-    """Ops before → for a device / the emulator / without errata; one number where these are equal."""
+    """Ops before → for a device / the emulator / without errata; one number if these are equal."""
     yield "## By operator"
     yield ""
     yield "Ops of all programs where they differ: before → device / emulator / `--errata ignore`, or one number where these"
@@ -155,7 +155,7 @@ def _sums(programs: Any) -> str:
 
 
 def _spelled(nodes: Nodes) -> str:
-    """The ops with their number; e.g. 2 Gather, 1 ReduceMax -> Gather ×2, ReduceMax."""
+    """The ops with their counts; e.g. 2 Gather, 1 ReduceMax -> Gather ×2, ReduceMax."""
     counted = Counter(op for n in nodes for op in n["ops"])
     return ", ".join(op if count == 1 else f"{op} ×{count}" for op, count in counted.items()) or "nothing"
 

@@ -1,11 +1,11 @@
-"""What the programs of ExecuTorch's shared operator suite become: ops for each program, target and policy of errata.
+"""Lowers the programs of ExecuTorch's shared operator suite: ops for each program, target and policy on errata.
 
     python benchmarks/candidates_table.py -o now.json [--only REGEX] [--policy NAME ...]
     python benchmarks/candidates_table.py --page docs/results/candidates.md before.json now.json
 
-The first exports every module that the suite (``executorch/backends/test/suite/operators``) lowers in floats, lowers its
+The first command exports every module that the suite (``executorch/backends/test/suite/operators``) lowers in floats, lowers its
 nodes for each target of TARGETS and writes the ops with their forms.  Nothing is compiled or run.  The second compares two
-such files.  A test has one program for each module that it lowers, which is a subtest of the suite.
+of these files.  A test has one program for each module that it lowers, which is a subtest of the suite.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from opdb.programs.torch.export import export
 from opdb.runtime.forms import Lowered
 
 TARGETS = {"HTP": ("HTP", "SM8650"), "HTP v68": ("HTP", "SM8350"), "CPU": ("CPU", None), "GPU": ("GPU", None)}
-#: "before": of a checkout without errata, whose Target does not know the words.
+#: "before": for a checkout without errata, whose Target does not know these arguments.
 POLICIES: dict[str, dict[str, str]] = {
     "before": {},
     "device": {"execution": "device"},
@@ -53,9 +53,9 @@ Table = dict[str, dict[str, dict[str, list[Node]]]]
 
 
 class Recorder:
-    """In place of the suite's runner: keeps the modules that a test would lower."""
+    """Replaces the suite's runner: records the modules that a test would lower."""
 
-    _flow = SimpleNamespace(quantize=False)  # what tests ask of the suite's flow
+    _flow = SimpleNamespace(quantize=False)  # read by tests from the suite's flow
 
     def __init__(self) -> None:
         self.programs: list[tuple[Any, tuple[Any, ...]]] = []
@@ -83,7 +83,7 @@ def programs(only: str) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
 
 
 def _parameters(test: Any) -> Iterator[dict[str, Any]]:
-    """The combinations that pytest would call a test with."""
+    """The parameter combinations with which pytest would call a test."""
     marks = [m for m in getattr(test, "pytestmark", ()) if m.name == "parametrize"]
     names = [[n.strip() for n in m.args[0].split(",")] for m in marks]
     for values in itertools.product(*(m.args[1] for m in marks)):
@@ -121,7 +121,7 @@ def _node(view: Any, target: Target) -> Node:
     return {
         "target": view.target,
         "ops": [op.op for op in made.ops],
-        "avoided": list(getattr(made, "avoided", ())),  # a checkout without errata says nothing
+        "avoided": list(getattr(made, "avoided", ())),  # missing in a checkout without errata
     }
 
 

@@ -1,4 +1,4 @@
-"""How long the catalogue takes to load, to ask and to compare; also with synthetic evidence of many SDKs.
+"""Times loading, querying and comparing the catalogue; also with synthetic evidence of many SDKs.
 
     python benchmarks/catalogue.py                              # the catalogue alone, in a temporary SQLite file
     python benchmarks/catalogue.py --rows 10000000 --sdks 100   # and evidence; --db for PostgreSQL
@@ -90,7 +90,7 @@ def catalogue(store: Store, rounds: int) -> None:
 
 
 def size(store: Store) -> str:
-    """The size of the database, and of its largest tables and indexes where the database says so."""
+    """The size of the database, and of its largest tables and indexes if the database reports them."""
     with store.reading() as connection:
         if store.database.sqlite:
             pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
@@ -106,7 +106,7 @@ def size(store: Store) -> str:
 
 
 def fill(store: Store, rows: int, sdks: int, seed: int) -> list[str]:
-    """Sweeps over each op, place and SDK, in proportion; returns the SDKs."""
+    """Fills in sweeps over each op, place and SDK, in proportion; returns the SDKs."""
     versions = [f"3.{i}" for i in range(sdks)]
     with store.reading() as connection:
         types: dict[tuple[str, str], list[str]] = {}
@@ -150,13 +150,13 @@ def _runs(connection: Connection, versions: list[str], places: list[tuple[str, s
     connection.execute(insert(schema.probe_run), runs)
 
 
-Fixed = tuple[int, str, str, bool]  # position, type row, config, whether it is a good one
+Fixed = tuple[int, str, str, bool]  # position, type row, config, True if it is valid
 
 
 def _of_places(
     places: list[tuple[str, str, str]], types: dict[tuple[str, str], list[str]], each: int
 ) -> dict[tuple[str, str], list[Fixed]]:
-    """The configs of each op and backend, which every SDK and SoC is asked about."""
+    """The configs of each op and backend, judged for every SDK and SoC."""
     made = {}
     configs = [_config(i) for i in range(each)]
     for op, backend in {(op, backend) for op, backend, _ in places}:
@@ -175,7 +175,7 @@ def _results(
     of_place: dict[tuple[str, str], list[Fixed]],
     chance: random.Random,
 ) -> Iterator[tuple[Any, ...]]:
-    """The answers of one SDK in the order of COLUMNS; one in a thousand is a crash, or not what we say."""
+    """The answers of one SDK in the order of COLUMNS; one in a thousand is a crash, or differs from our verdict."""
     for op, backend, soc in places:
         run += 1
         for i, type_row, config, good in of_place[op, backend]:
@@ -212,7 +212,7 @@ def _copy(connection: Connection, rows: Iterator[tuple[Any, ...]]) -> None:
 
 
 def questions(store: Store, versions: list[str], rounds: int) -> None:
-    """Five typical questions, each time about another op or SDK."""
+    """Times five typical questions, each time about another op or SDK."""
     chance = random.Random(1)
     with store.reading() as connection:
         ops = list(connection.exec_driver_sql("SELECT DISTINCT op FROM v_types ORDER BY op").scalars())

@@ -4,8 +4,8 @@
 
 Each model goes through ExecuTorch's Qualcomm flow for SM8650 with opdb's builders registered.  Where the flow
 partitions, the same edge program is first predicted, then partitioned by QnnPartitioner with the vendor's library;
-nothing is compiled.  Times are those of the processor, the shortest of three (check) and two (partition) without remembered verdicts.
-Names are those of _check_models.py, or beginnings of them; default all.
+nothing is compiled.  Times are CPU times, the shortest of three (check) and two (partition) without cached verdicts.
+Names are models of _check_models.py, or prefixes of their names; default all.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TIMEOUT = 600.0  # seconds for each of them
 
 @dataclass
 class Outcome:
-    """``disagreements``: (node, target, predicted, our reasons, what ExecuTorch said)."""
+    """``disagreements``: (node, target, predicted, our reasons, ExecuTorch's answer)."""
 
     model: str
     nodes: int = 0
@@ -36,13 +36,13 @@ class Outcome:
     agreeing: int = 0
     partitions: tuple[int, int] = (0, 0)  # predicted, real
     check_seconds: float = 0.0  # verdicts, reasons, costs, graphs
-    nearest_seconds: float = 0.0  # once more, with what would be accepted in place of rejected nodes
+    nearest_seconds: float = 0.0  # repeated, including proposals of accepted configs for rejected nodes
     partition_seconds: float = 0.0
     disagreements: list[tuple[str, str, str, str, str]] = field(default_factory=list)
     unmapped: dict[str, int] = field(default_factory=dict)  # ATen targets that no spec maps
     taken_by_stock: dict[str, int] = field(
         default_factory=dict
-    )  # of these, those that ExecuTorch's builders express
+    )  # the subset that ExecuTorch's builders express
     stopped: dict[str, str] = field(default_factory=dict)  # nodes at which the stock partitioner raises
     error: str = ""
 
@@ -51,13 +51,13 @@ class Outcome:
 
 
 def measure(names: list[str]) -> list[Outcome]:
-    """What ``opdb.plugins.executorch.process.call`` runs."""
+    """The entry point for ``opdb.plugins.executorch.process.call``."""
     _import_all()
     return [_measured(name) for name in names]
 
 
 def _import_all() -> None:
-    """Generated modules are imported when they are first used: once in a process, not once in a model."""
+    """Imports all generated modules up front: once per process instead of within a model's time."""
     from importlib import import_module
 
     from opdb.generated import validators
@@ -87,7 +87,7 @@ def _measured(name: str) -> Outcome:
 
 
 class _Partitioned(Exception):
-    """Partitioning is over; nothing is to be compiled."""
+    """Raised after partitioning, so that nothing is compiled."""
 
 
 def _through_the_flow(module: Any, inputs: Any, out: Outcome) -> None:
@@ -127,7 +127,7 @@ def _compare(partition: Any, program: Any, target: Any, out: Outcome) -> None:
     from opdb.plugins.executorch.tools.predict import STOCK, Predictor
 
     def timed(call: Any) -> tuple[float, Any]:
-        violations.cache_clear()  # nothing is known from another run
+        violations.cache_clear()  # forget the verdicts of other runs
         start = time.process_time()
         found = call()
         return time.process_time() - start, found
@@ -168,7 +168,7 @@ def _compare(partition: Any, program: Any, target: Any, out: Outcome) -> None:
 
 
 def compare(names: list[str], environment: Any) -> list[Outcome]:
-    """An outcome for each model, in child processes; one that takes its process down is measured alone."""
+    """An outcome for each model, in child processes; a model that crashes its process is measured alone."""
     from opdb.plugins.executorch import process
 
     try:

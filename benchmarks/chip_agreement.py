@@ -2,11 +2,11 @@
 
     python benchmarks/chip_agreement.py [--count N] [--qnn VERSION] [--soc NAME ...] [--op OP ...] [--seed N] [--floor PERCENT]
 
-The generator is this file's own: neither of those that rules were learnt with (opdb/measure/sweeps/generate.py,
-tests/measure/agreement/blind.py)
-has a part in it.  It draws an op, one of its samples, data types without looking at type rows, sizes, encodings and, of
-every third config, a mistake.  Every chip is asked about the same configs, in a child process of its own, and a table is printed.
-The exit status is 1 where a chip agrees on less than ``--floor`` percent.
+The generator is independent of those from which rules were learned (opdb/measure/sweeps/generate.py,
+tests/measure/agreement/blind.py).
+It draws an op, one of its samples, data types without looking at type rows, sizes, encodings and, of
+every third config, a mistake.  Every chip validates the same configs, in a separate child process, and a table is printed.
+The exit status is 1 if a chip agrees on less than ``--floor`` percent.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Generator:
         return self._slip(made) if rng.random() < 1 / 3 else made
 
     def _resized(self, op: CompiledOp, config: OpConfig, dtypes: dict[str, str]) -> OpConfig | None:
-        """Other sizes, the same for sizes that were the same."""
+        """Changes sizes; equal sizes stay equal."""
         sizes: dict[int, int] = {}
 
         def other(t: TensorConfig) -> TensorConfig:
@@ -85,7 +85,7 @@ class Generator:
         return with_outputs(replace(config, inputs=tuple(map(other, config.inputs))), op, dtypes, infer)
 
     def _encoded(self, config: OpConfig) -> OpConfig:
-        """Other scales and offsets of whole tensors, at times one for all."""
+        """Changes scales and offsets of whole tensors, sometimes one for all."""
         shared = self.rng.random() < 0.5
         scale = round(self.rng.uniform(0.001, 0.4), 4)
         offset = -self.rng.randrange(200)
@@ -104,7 +104,7 @@ class Generator:
         return replace(config, inputs=tuple(map(other, config.inputs)), outputs=outputs)
 
     def _slip(self, config: OpConfig) -> OpConfig:
-        """One mistake: a type, a rank, a size, a parameter or a tensor."""
+        """Makes one mistake: a type, a rank, a size, a parameter or a tensor."""
         rng = self.rng
         kind = rng.choice(("type", "rank", "size", "param", "drop"))
         if kind == "param" and config.params:
@@ -130,7 +130,7 @@ class Generator:
 
 @dataclass
 class Agreement:
-    """What opdb and the library said of the same configs, on one chip."""
+    """The verdicts of opdb and of the library on the same configs, on one chip."""
 
     soc: str
     counts: Counter[tuple[str, str]]
@@ -147,7 +147,7 @@ class Agreement:
 
 
 def measure(soc: str, configs: Sequence[OpConfig], libraries: Libraries, sdk: str) -> Agreement | None:
-    """One chip; None where the library does not open it."""
+    """Measures one chip; None if the library does not open it."""
     target = Target("HTP", soc, sdk)
     with VendorWorker("HTP", soc, libraries=libraries.folder, log_level="error", timeout=30) as worker:
         try:

@@ -1,4 +1,4 @@
-"""How long the short commands take as whole processes, next to `sqlite-utils --help`."""
+"""Times the short commands as whole processes, next to `sqlite-utils --help`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Time and peak memory of a conformance run, divided over processes and over Dask workers of this machine.
 
-Each way has a database of its own, loaded before.  Memory is the proportional set size (pages that processes share count
-once) of the command, its processes, the vendor's children and, with --workers, the workers, looked at
+Each way has a separate database, loaded before.  Memory is the proportional set size (shared pages count
+once) of the command, its processes, the vendor's children and, with --workers, the workers, sampled
 twice a second.  The rows of all ways are compared: case, executor, SoC, verdicts and codes.
 
     python benchmarks/conformance.py [--op NAME]... [--jobs N]... [--workers N]... [-o DIR]   default: --jobs 2
@@ -31,7 +31,7 @@ OPDB = [sys.executable, "-m", "opdb"]
 
 
 class Memory:
-    """The greatest sum over this process's descendants, in bytes; a thread looks while it is entered."""
+    """The greatest sum over this process's descendants, in bytes; a thread polls while it is entered."""
 
     def __init__(self) -> None:
         self.peak, self._done = 0, threading.Event()
@@ -52,7 +52,7 @@ class Memory:
 
 
 def pages(process: psutil.Process) -> int:
-    """The proportional set size of a process, 0 of one that has ended."""
+    """The proportional set size of a process; 0 if it has ended."""
     try:
         return int(process.memory_full_info().pss)
     except psutil.Error:

@@ -6,8 +6,8 @@ Each sample of an op in each data type of its kernel runs as: PyTorch's formula 
 called from Python; the QNN CPU package; the HTP package on each installed version of QNN for three chips; the custom op in
 ONNX Runtime, on the CPU and through the QNN execution provider; the package for Cloud AI, as the host's kernel, as the card's
 kernel in four threads, and as the card's kernel for Hexagon under QEMU (``tools/with-hexagon`` brings the compiler and QEMU).
-A cell says "equal" where the bytes are those of the C called from Python, "near" for the reference where the difference is
-within the spec's tolerance, else why not.
+A cell says "equal" if the bytes equal those of the C called from Python, "near" for the reference if the difference is
+within the spec's tolerance, else the reason.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from opdb.spec.catalog import Catalog
 PACKAGE = "OpdbCustom"
 SOCS = ("SM8350", "SM8650", "SM8750")
 API = "1.21"  # of Cloud AI's interface
-#: What becomes of a case in one executor: a word, and the reason where it is none of equal and near.
+#: Runs a case in one executor: the outcome in a word, and the reason if it is neither equal nor near.
 Executor = Callable[[Case], tuple[str, str]]
 
 
@@ -62,7 +62,7 @@ def main() -> int:
 
 
 def table(catalog: Catalog, ops: list[str], folder: Path) -> int:
-    """Prints a line for each op, data type and executor; 1 if a result is wrong."""
+    """Prints a line for each op, data type and executor; returns 1 if a result is wrong."""
     bad = 0
     for name, executor, close in executors(catalog, ops, folder):
         for op in ops:
@@ -92,7 +92,7 @@ def cases(catalog: Catalog, op: str, dtype: str) -> list[Case]:
 def executors(
     catalog: Catalog, ops: list[str], folder: Path
 ) -> Iterator[tuple[str, Executor, Callable[[], object]]]:
-    """Name, executor, and what ends it."""
+    """Name, executor, and the function that closes it."""
     yield "PyTorch, float64", partial(referred, catalog), lambda: None
     built = {
         backend: package.build(package.write(catalog, ops, folder / backend, backend=backend))
@@ -186,7 +186,7 @@ def referred(catalog: Catalog, case: Case) -> tuple[str, str]:
 
 
 def packed(catalog: Catalog, backend: str, worker: VendorWorker, case: Case) -> tuple[str, str]:
-    """A graph of the one op, in its package."""
+    """Runs a graph of the one op from its package."""
     given = {t.dtype for t in (*case.config.inputs, *case.config.outputs)}
     if hidden := given - set(types(catalog.backends[backend])):
         return "not possible", f"{backend} shows op packages no {', '.join(sorted(hidden))}"

@@ -5,9 +5,9 @@
     opdb check benchmarks/decoder.py:whole --soc SM8650                    # seconds, memory
     python benchmarks/decoder.py                                           # two layers, 16 steps, float and 16a8w, against PyTorch
 
-The second, with a vocabulary of 4,096: `opdb compile` of one token at a time, 16 runs with `opdb run --steps`, the largest error of the
-logits over their largest value, and how often the token with the highest logit is the same.  Then the sizes of prefill (16 tokens)
-and decode with the whole vocabulary, each and in one context.
+The second, with a vocabulary of 4,096, runs `opdb compile` of one token at a time and `opdb run --steps` 16 times, and prints the largest
+error of the logits over their largest value, and how often the token with the highest logit is the same.  Then it prints the sizes of
+prefill (16 tokens) and decode with the whole vocabulary, each alone and in one context.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Decoder(nn.Module):
         self.register_buffer("places", torch.arange(CACHE))
 
     def forward(self, tokens: Tensor, position: Tensor) -> Tensor:
-        """``tokens`` [1, n] at ``position`` [n]; the logits behind the last one."""
+        """Takes ``tokens`` [1, n] at ``position`` [n]; returns the logits after the last one."""
         x = self.words(tokens)
         cosine, sine = self.cosine[position], self.sine[position]
         mask = torch.where(self.places <= position[:, None], 0.0, -100.0)

@@ -2,11 +2,11 @@
 
     python benchmarks/delegates.py [MODEL ...] [--way WAY] [--runs N] [--json FILE]
 
-One line for each model, way and method: nodes in delegates and outside, seconds of lowering, bytes of what the delegates hold, ms
-to load the program, ms of a run (the median), and the distance from PyTorch as a part of the largest number.  Ways: opdb's C kernels,
+One line for each model, way and method: nodes in delegates and outside, seconds of lowering, bytes held by the delegates, ms
+to load the program, ms of a run (the median), and the distance from PyTorch relative to the largest number.  Ways: opdb's C kernels,
 QNN CPU, HTP (SM8650, fp16, on Qualcomm's emulation), ``qnn``: ExecuTorch's QnnBackend with its own builders on the same emulation,
-``xnnpack`` and ``portable``: ExecuTorch alone.  Each in a process of its own.  Times of the emulation say nothing of a chip.  Needs
-executorch and a C++ compiler; weights are random.  Exit 1 where
+``xnnpack`` and ``portable``: ExecuTorch alone.  Each runs in a separate process.  Times of the emulation say nothing about a chip.  Needs
+executorch and a C++ compiler; weights are random.  Exit 1 if
 something failed or is far from PyTorch.
 """
 
@@ -28,7 +28,7 @@ from typing import Any
 HERE = Path(__file__).parent
 SOC = "SM8650"
 SECONDS = 10.0
-#: How far from PyTorch: in fp16, and in float32.
+#: Allowed distance from PyTorch in fp16; float32 ways have the default.
 NEAR = {"htp": 2e-2, "qnn": 2e-2}
 OPDB = ("kernels", "cpu", "htp")
 WAYS = (*OPDB, "qnn", "xnnpack", "portable")
@@ -67,7 +67,7 @@ def main() -> int:
 
 
 def child(model: str, way: str, runs: int) -> dict[str, Any]:
-    """What ``one`` says in a process of its own, which has QNN's libraries as ExecuTorch looks for them."""
+    """The result of ``one`` in a separate process, with QNN's libraries where ExecuTorch looks for them."""
     environment = dict(os.environ)
     if way == "qnn":
         from opdb.plugins.executorch import env
@@ -85,7 +85,7 @@ def child(model: str, way: str, runs: int) -> dict[str, Any]:
 
 
 def told(model: str, way: str, found: Mapping[str, Any]) -> bool:
-    """Prints the lines of a model and way; whether all is well."""
+    """Prints the lines of a model and way; returns True if all is well."""
     if "error" in found:
         print(f"{model:10} {way:9} {found['error'][:150]}", flush=True)
         return False
@@ -104,7 +104,7 @@ def told(model: str, way: str, found: Mapping[str, Any]) -> bool:
 
 
 def one(model: str, way: str, runs: int) -> dict[str, Any]:
-    """Lowers and runs one model one way, in this process."""
+    """Lowers and runs one model in one way, in this process."""
     sys.path.insert(0, str(HERE))
     import torch
     from _delegate_models import MODELS as MADE
@@ -156,7 +156,7 @@ def lowered(methods: Mapping[str, Any], way: str) -> Any:
 
 
 def qnn(methods: Mapping[str, Any]) -> Any:
-    """ExecuTorch's own flow with its own builders."""
+    """Lowers with ExecuTorch's own flow and builders."""
     from executorch.backends.qualcomm.utils import utils
 
     from opdb.plugins.executorch.edge import compiler_specs, exporting
@@ -170,7 +170,7 @@ def qnn(methods: Mapping[str, Any]) -> Any:
 
 
 def counted(module: Any) -> dict[str, Any]:
-    """Nodes of a method inside and outside of delegates."""
+    """Counts the nodes of a method inside and outside delegates."""
     inside = outside = 0
     for node in module.graph.nodes:
         held = getattr(module, str(node.target), None) if node.op == "get_attr" else None
@@ -186,7 +186,7 @@ def calls(node: Any) -> bool:
 
 
 def held_bytes(edge: Any, methods: Mapping[str, Any]) -> int:
-    """The bytes of the blobs of all methods and of what is beside them; what is equal is in the program once."""
+    """The size in bytes of all methods' blobs and of the data stored beside them; equal data is in the program once."""
     sizes: dict[str, int] = {}
     for name in methods:
         module = edge.exported_program(name).graph_module
@@ -207,7 +207,7 @@ def serialized(edge: Any) -> bytes:
 
     made = copy.deepcopy(edge)  # to_executorch changes the programs
     config = ExecutorchBackendConfig(passes=[InitializedMutableBufferPass([""])], segment_alignment=4096)
-    with torch.no_grad():  # what is copied has gradients, and buffers are written in place
+    with torch.no_grad():  # the copied tensors require gradients, and buffers are written in place
         return bytes(made.to_executorch(config).buffer)
 
 
@@ -228,7 +228,7 @@ KEPT: list[bytes] = []
 
 
 def timed(program: Any, name: str, inputs: Any, runs: int) -> float:
-    """The median of ``runs``, of fewer where they take longer than SECONDS together."""
+    """The median of ``runs``, or of fewer if they take longer than SECONDS in total."""
     times: list[float] = []
     while len(times) < runs and sum(times) < SECONDS:
         begun = time.perf_counter()

@@ -1,11 +1,11 @@
-"""Simulated latency of what ExecuTorch's Qualcomm flow makes of networks, with its builders and with opdb's.
+"""Simulated latency of networks through ExecuTorch's Qualcomm flow, with its builders and with opdb's.
 
     python benchmarks/executorch_cost.py [NAME ...] [--recipe fp16|8a8w] [--soc SA8255] [--ops] [--json FILE]
 
 One line for each network and recipe: microseconds with ExecuTorch's builders and with opdb's, their ratio, and the QNN ops of
-each.  The figures are those of Qualcomm's own simulation at QnnGraph_finalize (docs/guides/cost.md), added up over the graphs of a
-program; weights are random, which changes nothing in them.  ``--ops`` prints by which kinds of ops the two graphs
-differ.  Needs torchvision for most networks; exit 1 where opdb's is slower by more than 2 % or something failed.
+each.  The figures come from Qualcomm's own simulation at QnnGraph_finalize (docs/guides/cost.md), added up over the graphs of a
+program; weights are random, which does not affect the figures.  ``--ops`` prints the kinds of ops in which the two
+graphs differ.  Needs torchvision for most networks; exit 1 if opdb's is slower by more than 2 % or something failed.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def networks() -> dict[str, Callable[[], Any]]:
 
 
 def one(name: str, recipe: str, builders: str, soc: str) -> dict[str, Any]:
-    """us, graphs, ops by kind, nodes that fall back to the CPU, ops without a price; or ``failed``."""
+    """Returns us, graphs, ops by kind, nodes that fall back to the CPU, ops without a price; or ``failed``."""
     from opdb.core.errors import OpdbError
     from opdb.plugins.executorch import env, process
 
@@ -127,7 +127,7 @@ def compiled(name: str, recipe: str, builders: str, soc: str) -> list[str]:
 
 
 def told(name: str, recipe: str, made: dict[str, dict[str, Any]], ops: bool) -> bool:
-    """Prints a line; whether opdb's is as fast."""
+    """Prints a line; returns True if opdb's graph is as fast."""
     start = f"{name:20} {recipe:6}"
     failed = {b: line["failed"].strip().splitlines()[-1] for b, line in made.items() if "failed" in line}
     if failed:

@@ -2,7 +2,7 @@
 
     python benchmarks/field_cases.py [KIND...] > docs/results/field-cases.md
 
-The cases are those of tests/checks/field.  With kinds, only their tables.
+The cases come from tests/checks/field.  If kinds are given, only their tables are written.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ KINDS = {
 
 @cache
 def forked_command() -> Any:
-    """tests/forked_command.py by its file: with its folder on the path, tests/plugins/executorch would be a part of executorch."""
+    """Loads tests/forked_command.py by its file: with its folder on the path, tests/plugins/executorch would become part of executorch."""
     spec = spec_from_file_location("forked_command", TESTS / "forked_command.py")
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)

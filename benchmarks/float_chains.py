@@ -1,12 +1,12 @@
-"""Random chains of two to four float ops that ``opdb check`` passes: whether HTP finalizes them, or an erratum warned.
+"""Checks that HTP finalizes random chains of two to four float ops that ``opdb check`` passes, or that an erratum warned.
 
 Each chain starts from one tensor; a step is an element-wise function, arithmetic with another input or a constant, a
-reduction, a product of matrices or a convolution.  Chains with a node that opdb refuses are counted and replaced.  What
-is left is compiled as ``opdb compile`` does it, once as lowered for a device and once as for the emulator.
+reduction, a product of matrices or a convolution.  Chains with a node that opdb refuses are counted and replaced.  The
+others are compiled as by ``opdb compile``, once as lowered for a device and once as for the emulator.
 
     python benchmarks/float_chains.py [--chains 60] [--seed 0] [--soc SM8350] [--ignore-erratum ID] [--json FILE]
 
-Exit code 1 where a chain is not finalized and no erratum was named.
+Exit code 1 if a chain is not finalized and no erratum was named.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ EXECUTIONS = ("device", "emulator")
 
 
 class Chain(nn.Module):
-    """Steps from one tensor to the next; each has a name, and the inputs of the module that it reads."""
+    """A chain of steps from one tensor to the next; each has a name, and the module inputs that it reads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class Chain(nn.Module):
         return x
 
     def add(self, name: str, function: Function, *, other: Shape | None = None) -> None:
-        """``other``: the shape of a further input that ``function`` takes behind x."""
+        """Adds a step.  ``other``: the shape of another input that ``function`` takes after x."""
         self.names.append(name)
         if other is None:
             self.steps.append(lambda x, _: function(x))
@@ -106,7 +106,7 @@ def arithmetic(chain: Chain, shape: Shape, choose: random.Random) -> None:
 
 
 def reduction(chain: Chain, shape: Shape, choose: random.Random) -> None:
-    """Keeps the dimension, so that the next step has as many."""
+    """Keeps the dimension, so that the next step has the same rank."""
     dim = choose.randrange(1, len(shape))
     if choose.random() < 0.3:
         name = choose.choice(list(ALONG))
@@ -140,7 +140,7 @@ STEPS = (function, function, arithmetic, arithmetic, reduction, product, convolu
 
 
 def chosen(seed: int, number: int) -> Chain:
-    """Always the same chain for these numbers."""
+    """The chain of a number: always the same for the same arguments."""
     choose = random.Random(f"{seed} {number}")
     torch.manual_seed(number)
     chain = Chain()
@@ -160,7 +160,7 @@ class Outcome:
     ops: tuple[str, ...]
     avoided: tuple[str, ...]
     warned: tuple[str, ...]
-    said: str  # "finalized", or where it ended and with which code
+    said: str  # "finalized", or the stage and code of the error
 
     @property
     def kind(self) -> str:
@@ -172,7 +172,7 @@ class Outcome:
 def outcome(
     number: int, chain: Chain, program: Program, target: Target, worker: VendorWorker
 ) -> Outcome | None:
-    """None where opdb refuses a node."""
+    """The outcome of a chain; None if opdb refuses a node."""
     coverage = check_nodes(program, target)
     if not coverage.complete:
         return None
@@ -195,7 +195,7 @@ def outcome(
 def outcomes(
     seed: int, wanted: int, soc: str, ignored: frozenset[str], refused: Counter[str]
 ) -> Iterator[Outcome]:
-    """Those of the first ``wanted`` chains that opdb passes, for each execution."""
+    """The outcomes of the first ``wanted`` chains that opdb accepts, for each execution."""
     passed = dict.fromkeys(EXECUTIONS, 0)
     number = 0
     with VendorWorker("HTP", soc, log_level="error") as worker:

@@ -1,8 +1,8 @@
-"""What the C kernels execute on Hexagon v68: packets, instructions and instructions of HVX for each element of the results.
+"""Counts the packets, instructions and HVX instructions that the C kernels execute on Hexagon v68 per element of the results.
 
-Of kernel and shim as clang-19 compiles them, counted by QEMU, without the validator: code, not cycles.  The same in every
-run.  First the cases of benchmarks/kernels.py in their smallest size, float32; --samples: the samples of all ops in the
-types of their kernels, which are small, so that what calls the kernel counts more.
+Counts kernel and shim as compiled by clang-19, under QEMU, without the validator: code, not cycles.  The counts are the
+same in every run.  By default the cases of benchmarks/kernels.py in their smallest size, float32; --samples: the samples of
+all ops in the types of their kernels, which are small, so that the code around the kernel counts more.
 
     tools/with-hexagon python benchmarks/hexagon.py [--only OP]... [--samples]
 """

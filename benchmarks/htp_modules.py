@@ -1,11 +1,11 @@
-"""Random small modules on HTP: what its compiler computes wrongly or does not finalize, of what opdb's rules let through.
+"""Random small modules on HTP: finds modules accepted by opdb's rules that its compiler computes wrongly or does not finalize.
 
-Each module is one of KINDS with random sizes, odd and even, and random arguments.  PyTorch judges, as in corpus/operators.
-A line names what failed by its number: ``--first NUMBER --modules 1`` with the same seed runs it again.
+Each module is one of KINDS with random sizes, odd and even, and random arguments.  Results are compared with PyTorch's, as in
+corpus/operators.  A line names a failed module by its number: ``--first NUMBER --modules 1`` with the same seed runs it again.
 
     python benchmarks/htp_modules.py [--modules N] [--first N] [--seed N] [--soc SM8650] [--between] [KIND]...
 
-``--between``: with a product before and a sum behind it, as an op stands in a model; HTP cuts such graphs into tiles.
+``--between``: with a product before and a sum after it, as for an op in a model; HTP cuts these graphs into tiles.
 """
 
 from __future__ import annotations

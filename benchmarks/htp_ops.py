@@ -1,9 +1,9 @@
 """Ops in random sizes on HTP's emulation, next to opdb's kernels: which numbers differ.
 
 Each op config is a sample of the catalogue in the types of one row, with some sizes changed; opdb's rules accept it.  Half of
-them stand behind a product by a half: some faults are there alone.  More than TOLERANCE is wrong: of floats a part of the
-largest result, of quantized numbers steps, 16 bits as exact as half precision.  Known quirks of the library are among them
-(specs/sdk): what is new is to be looked into.
+them come after a product by a half: some faults only occur there.  An error above TOLERANCE is wrong: for floats relative to
+the largest result, for quantized numbers in steps, 16 bits as exact as half precision.  The findings include known quirks of
+the library (specs/sdk): investigate the new ones.
 
     python benchmarks/htp_ops.py [--configs N] [--seed N] [--soc SM8650] [OP]...
 """
@@ -110,7 +110,7 @@ def candidates(catalog: Catalog, names: list[str]) -> list[CompiledOp]:
 
 
 def drawn(op: CompiledOp, rng: random.Random) -> OpConfig | None:
-    """A sample in the types of a row, with up to three sizes changed; None where that makes no config."""
+    """A sample in the types of a row, with up to three sizes changed; None if that makes no config."""
     cells = rng.choice(op.type_rows["HTP"]).cells
     dtypes = {s.name: rng.choice(cells.get(s.name) or ("f32",)) for s in (*op.inputs, *op.outputs)}
     try:
@@ -156,7 +156,7 @@ def verdict(config: OpConfig, rng: random.Random, worker: VendorWorker) -> str:
 
 
 def behind_a_product(graph: QnnGraph, given: dict[str, Any]) -> bool:
-    """Lets a product by a half make the first input, with the same numbers, if its type allows it."""
+    """Makes a product by a half produce the first input, with the same values, if its type allows it."""
     x = graph.tensors.get("0")
     if x is None or x.type != "APP_WRITE" or x.dtype not in BEHIND:
         return False
@@ -176,7 +176,7 @@ def behind_a_product(graph: QnnGraph, given: dict[str, Any]) -> bool:
 
 
 def difference(wanted: Any, got: Any, dtype: str) -> float:
-    """The largest one, in tolerances; where NaN or infinities are wanted nothing is compared."""
+    """The largest difference, in tolerances; wanted NaNs and infinities are not compared."""
     a, b = wanted.astype(np.float64), got.astype(np.float64)
     kept = np.isfinite(a)
     if not kept.any():

@@ -1,7 +1,7 @@
 """Products of floats between views, on HTP: how often its compiler gives wrong results, or does not finalize.
 
 HTP's compiler moves Reshapes across a product.  Each chain here is a view, a product in one of several spellings, a view,
-and perhaps a relu or a permutation; random small shapes.  PyTorch judges, as in corpus/operators.
+and perhaps a relu or a permutation; random small shapes.  Results are compared with PyTorch's, as in corpus/operators.
 
     python benchmarks/htp_views.py [--chains N] [--seed N] [--soc SM8650] [--rows-stay] [--columns-stay] [--heads]
                                     [--ignore-erratum ID] [SPELLING]...
@@ -33,17 +33,17 @@ def _rows(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def _conv2d(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Rows as the height of an image of width 1."""
+    """The rows are the height of an image of width 1."""
     image, taps = _rows(x, weight)[None, :, None], weight.t()[None, None].contiguous()
     return torch.ops.qnn.Conv2d(image, taps, bias, stride=[1, 1], pad_amount=[0, 0, 0, 0])
 
 
 def _each_row(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """A product for each row; HTP's emulation takes 14 times as long for it (1024 rows of 384, 256 columns)."""
+    """Computes a product for each row; HTP's emulation takes 14 times as long for it (1024 rows of 384, 256 columns)."""
     return torch.ops.qnn.MatMul(_rows(x, weight)[:, None], weight.t()[None].contiguous(), bias)
 
 
-#: Each takes x [..., K], weight [N, K] and bias [N]; a name with "_of_input" is one whose weight is an input of the graph.
+#: Each takes x [..., K], weight [N, K] and bias [N]; the weight of a name with "_of_input" is an input of the graph.
 SPELLINGS: dict[str, Product] = {
     "linear": f.linear,
     "mm": lambda x, w, b: torch.ops.qnn.MatMul(_rows(x, w), w.t().contiguous(), b),
@@ -89,7 +89,7 @@ def split(size: int, rank: int, choose: random.Random) -> tuple[int, ...]:
 
 
 def random_chain(choose: random.Random, rows_stay: bool, columns_stay: bool) -> Chain:
-    """``rows_stay``: the last dimension of what is given is K; ``columns_stay``: that of what is taken is N."""
+    """``rows_stay``: the last dimension of the given tensor is K; ``columns_stay``: that of the result is N."""
     rows = tuple(choose.choice((1, 1, 2, 3, 4)) for _ in range(choose.choice((1, 2, 3))))
     k, n, lead = choose.choice((1, 2, 3, 4, 6)), choose.choice((1, 3, 5, 8)), math.prod(rows)
     if choose.random() < 0.5:  # the rows' last dimensions lie in one with the columns
@@ -107,7 +107,7 @@ def random_chain(choose: random.Random, rows_stay: bool, columns_stay: bool) -> 
 
 
 def chain_of_heads(choose: random.Random) -> Chain:
-    """Rows of one dimension that the views keep; one view splits or joins the columns, the other keeps them."""
+    """A chain with one row dimension that the views keep; one view splits or joins the columns, the other keeps them."""
     lead = choose.choice((2, 3, 4, 5, 6, 8))
     k, n = (
         choose.choice((2, 3, 4, 6, 8, 9, 12, 16, 24, 36)),

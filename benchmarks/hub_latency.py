@@ -2,11 +2,11 @@
 
     python benchmarks/hub_latency.py [NAME ...] [--precision fp16|8a8w|16a8w] [--page FILE] [-o FILE]
 
-Each network is compiled as `opdb compile` does it, with the channels of its image last and its normalization in the graph, and
+Each network is compiled as by `opdb compile`, with the channels of its image last and its normalization in the graph, and
 estimated by QNN 2.51 for SA8255 five times: by default; with errata ignored; with errata avoided; with each erratum that makes a
-difference ignored alone, which is its price; and without the passes that Qualcomm's converter lacks, which is the graph that was
+difference ignored alone, which gives its price; and without the passes that Qualcomm's converter lacks, which is the graph that was
 measured.  hub_latency.json holds the measured latencies, and estimates of graphs that were changed by hand.
-The rows are added to a .jsonl file one by one; a run that was stopped goes on where it was.  Needs torchvision and timm.
+The rows are added to a .jsonl file one by one; an interrupted run continues where it stopped.  Needs torchvision and timm.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _read(file: Path) -> Iterable[Row]:
 
 
 def estimated(simulator: Simulator, name: str, precision: str) -> Row:
-    """For each way in ``WAYS``: us, nodes, bytes spilled, ops without a price, seconds; or ``failed``.  ``prices``: erratum -> us."""
+    """Estimates each way in ``WAYS``: us, nodes, bytes spilled, ops without a price, seconds; or ``failed``.  ``prices``: erratum -> us."""
     sys.path.insert(0, str(HERE))
     from _vision import normalized
 
@@ -85,7 +85,7 @@ def estimated(simulator: Simulator, name: str, precision: str) -> Row:
     return row | {"prices": one.prices() if different else {}}
 
 
-#: What a row says -> the policy on errata, None for a device's default, and the passes that are left out.
+#: Name in a row -> the policy on errata, None for a device's default, and the passes that are left out.
 WAYS: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "default": (None, ()),
     "ignore": ("ignore", ()),
@@ -113,7 +113,7 @@ class Network:
             return {"failed": str(error)}
 
     def prices(self) -> dict[str, float]:
-        """What avoiding each erratum costs while the others are avoided: erratum -> us; those that cost nothing are left out."""
+        """Cost of avoiding each erratum while the others are avoided: erratum -> us; errata that cost nothing are left out."""
         target = self._target("avoid")
         met, own = self._lowered(target, ())[0].errata(), self.simulator.estimate(self._graph(target, ()))
         found = prices(own, met, target, lambda t: self._graph(t, ()), self.simulator.estimate)
@@ -175,7 +175,7 @@ def line(row: Row) -> str:
 
 
 def summary(rows: Iterable[Row]) -> list[str]:
-    """What the rows say together, a line for each set."""
+    """The rows summarized, a line for each set."""
     lines = []
     for precision in (None, *PRECISIONS):
         chosen = [r for r in rows if precision in (None, r["precision"]) and "us" in r["converter"]]

@@ -1,14 +1,14 @@
-"""CPU seconds of what is typed all day, and as ratios to the import of what opdb stands on.
+"""CPU seconds of everyday commands, also as ratios to importing opdb's main dependencies.
 
     python benchmarks/inner_loop.py              # medians of 5 rounds
     python benchmarks/inner_loop.py --rounds 9
 
-Every command is a process of its own, with bytecode on disk as users have it; user and system time of it and its
-children count, so that other work on the machine counts little.  All commands take turns, so that a busy moment meets all
-of them, and the unit of the ratios, ``python -c "import sqlalchemy, jinja2, pydantic"``, is one of them.
+Every command is a separate process, with bytecode on disk as users have it; its user and system time and that of its
+children count, so other work on the machine has little effect.  All commands take turns, so that a busy moment affects
+all of them, and the unit of the ratios, ``python -c "import sqlalchemy, jinja2, pydantic"``, is one of them.
 
-A changed spec is a new summary of Relu; the spec and all that is generated are put back.  ``--check`` is measured with
-what the last rendering left in build/ and, by --force, without it, as on a fresh clone.
+A changed spec is a new summary of Relu; the spec and all generated files are restored.  ``--check`` is measured with the
+results of the last rendering in build/ and, by --force, without them, as on a fresh clone.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SPEC = ROOT / "specs" / "ops" / "Relu.yaml"
 PYTHON, OPDB = sys.executable, str(Path(sys.executable).parent / "opdb")
 UNIT = 'python -c "import sqlalchemy, jinja2, pydantic"'
 CHANGED = "opdb generate, one changed spec"
-#: What is measured in every round, with the seconds that are wanted of it.
+#: Commands measured in every round, with the target seconds.
 COMMANDS: dict[str, tuple[tuple[str, ...], float | None]] = {
     UNIT: ((PYTHON, "-c", "import sqlalchemy, jinja2, pydantic"), None),
     "opdb --help": ((OPDB, "--help"), None),
@@ -43,7 +43,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], float | None]] = {
     "opdb generate, nothing to do": ((OPDB, "generate"), 0.6),
     "opdb generate --check": ((OPDB, "generate", "--check"), 3.0),
 }
-#: What takes seconds, measured in LONG_ROUNDS rounds.
+#: Slow commands, measured in LONG_ROUNDS rounds.
 LONG: dict[str, tuple[tuple[str, ...], float | None]] = {
     CHANGED: ((OPDB, "generate"), 1.5),
     "opdb generate --check --force": ((OPDB, "generate", "--check", "--force"), None),
@@ -61,7 +61,7 @@ def seconds(command: Sequence[str], env: Mapping[str, str]) -> float:
 
 @contextmanager
 def changed_summary(text: str) -> Iterator[None]:
-    """Relu with another summary."""
+    """Gives Relu another summary, and restores the spec afterwards."""
     before = SPEC.read_text(encoding="utf-8")
     lines = [f"summary: {text}" if line.startswith("summary:") else line for line in before.splitlines()]
     SPEC.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -72,7 +72,7 @@ def changed_summary(text: str) -> Iterator[None]:
 
 
 def measure(rounds: int, env: Mapping[str, str]) -> dict[str, list[float]]:
-    """The times of each command, in turns."""
+    """The times of each command, taken in turns."""
     times: dict[str, list[float]] = {name: [] for name in (*COMMANDS, *LONG)}
     for i in range(max(rounds, LONG_ROUNDS)):
         for name, (command, _) in COMMANDS.items():
@@ -80,14 +80,14 @@ def measure(rounds: int, env: Mapping[str, str]) -> dict[str, list[float]]:
         if i < LONG_ROUNDS:
             with changed_summary(f"Another summary, number {i}."):
                 times[CHANGED].append(seconds(LONG[CHANGED][0], env))
-            seconds((OPDB, "generate"), env)  # puts back what was generated
+            seconds((OPDB, "generate"), env)  # restores the generated files
             name = "opdb generate --check --force"
             times[name].append(seconds(LONG[name][0], env))
     return times
 
 
 def report(times: Mapping[str, Sequence[float]]) -> Iterator[str]:
-    """A table: seconds and ratios, and what is wanted."""
+    """A table of seconds and ratios, with the targets."""
     unit = statistics.median(times[UNIT])
     yield f"{'CPU seconds, medians':50} {'seconds':>8} {'ratio':>6} {'wanted':>7}"
     for name, (_, wanted) in (COMMANDS | LONG).items():

@@ -2,13 +2,13 @@
 
 All in this process, each op in three sizes (_kernel_cases.py).  Against torch (PyTorch eager; images channels last, as
 for opdb), qnn-cpu (libQnnCpu, a finalized graph), onnxruntime (its CPU provider, a session) and executorch (portable
-kernels, a loaded .pte); images channels first for the last two.  What is built once is not timed.  All take turns; a
+kernels, a loaded .pte); images channels first for the last two.  Anything built once is not timed.  All take turns; a
 turn's time is its best run.  A column has the best of all turns in microseconds and the least, median and greatest
 ratio of a turn: the other's time over opdb's, above 1 opdb is faster.
 
-"copy" is the time of a copy of as many bytes as the op reads and writes over opdb's: 1.00 is memory's speed.  Functions
-of elements have a fourth size, beyond the caches, for this alone: other runtimes would be timed there with the system's
-new pages for their results.
+"copy" is the time to copy as many bytes as the op reads and writes over opdb's: 1.00 is memory speed.  Elementwise
+functions have a fourth size, larger than the caches, for this column only: other runtimes' times would include the
+system's new pages for their results.
 
     python benchmarks/kernels.py [--only NAME]... [--against RUNTIME]... [--seconds S]
 """
@@ -41,7 +41,7 @@ def own(case: Case) -> Callable[[], Any]:
 
 
 def copy_of(case: Case) -> Callable[[], Any]:
-    """A copy of half the bytes that the case reads and writes."""
+    """Copies half of the bytes that the case reads and writes."""
     size = sum(a.nbytes for a in case.inputs)
     size += sum(int(np.prod(s)) * np.dtype(d).itemsize for s, d in case.results)
     source = np.ones(size // 8, np.float32)
@@ -50,7 +50,7 @@ def copy_of(case: Case) -> Callable[[], Any]:
 
 
 def turns(calls: Sequence[Callable[[], Any]], seconds: float) -> list[list[float]]:
-    """For each call, the best microseconds of each turn; the first run of a turn, after the others', does not count."""
+    """The best microseconds of each turn, for each call; a turn's first run, after the others', does not count."""
     found: list[list[float]] = [[] for _ in calls]
     for _ in range(TURNS):
         for times, call in zip(found, calls, strict=True):

@@ -1,10 +1,10 @@
-"""What ``opdb.judge.nearest`` proposes for random rejections, to be read by a person.
+"""Prints the proposals of ``opdb.judge.nearest`` for random rejections, to be read by a person.
 
     python benchmarks/nearest_rejections.py --backend HTP --soc SM8650 --count 200 --show 30
 
 Accepted op configs are made from the samples of the specs, then one field is changed at random (the rank of the data,
 a data type, a parameter, an encoding, the shape of an output) until the target rejects.  For each one a line has the
-rules that it breaks and what is proposed; the last line counts the kinds of proposals.
+rules that it breaks and the proposal; the last line counts the kinds of proposals.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def rejections(target: Target, count: int, rng: random.Random) -> Iterator[OpCon
         sample = rng.randrange(len(compiled.definition.samples))
         try:
             config = changed(sample_config(compiled, sample, expand_row(rng.choice(rows))[0]), rng)
-        except OpdbError:  # a sample whose outputs do not follow
+        except OpdbError:  # a sample whose outputs cannot be inferred
             continue
         if check(config, target).verdict == "reject":
             made += 1
@@ -92,7 +92,7 @@ def rejections(target: Target, count: int, rng: random.Random) -> Iterator[OpCon
 
 
 def changed(config: OpConfig, rng: random.Random) -> OpConfig:
-    """``config`` with one thing changed."""
+    """Returns ``config`` with one random change."""
     which = rng.choice(("rank", "rank", "type", "types", "param", "output"))
     if which == "rank":
         ones = tuple(rng.choice((1, 2, 3)) for _ in range(rng.randint(1, 3)))

@@ -2,7 +2,7 @@
 
     python benchmarks/networks.py [NAME ...] [--recipe fp16|8a8w|16a8w|16a4w] [--builders opdb|stock] [--soc SM8650]
 
-For each: nodes delegated of all, the seconds to compile and to run, the largest error over the largest
+For each network: nodes delegated of all, the seconds to compile and to run, the largest error over the largest
 reference value and the signal-to-noise ratio of the first output, against PyTorch in float32; of a quantized network
 also against PyTorch's own run of the quantized module.  Needs the extra ``suite``.  Names: _networks.py.
 """
@@ -104,7 +104,7 @@ def measure(name: str, recipe: str, builders: str, soc: str) -> dict[str, Any]:
 
 
 def compared(got: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any]) -> tuple[float, float]:
-    """The largest error over the largest value, and the ratio of signal to noise in dB."""
+    """The largest error over the largest value, and the signal-to-noise ratio in dB."""
     g, w = got.astype(np.float64).reshape(wanted.shape), wanted.astype(np.float64)
     noise = float(((g - w) ** 2).sum())
     ratio = 10 * np.log10(float((w**2).sum()) / noise) if noise else np.inf

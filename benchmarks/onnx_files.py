@@ -5,8 +5,8 @@
 FOLDER has the .onnx files of the wheels silero-vad 6.2.3, rapidocr-onnxruntime 1.4.4, magika 1.0.3, basic-pitch 0.4.0, nudenet
 3.4.2, ddddocr 1.6.1 (`pip download --no-deps`), and onnx (backend/test/data/light).  `check` and `compile` are whole processes,
 which import PyTorch; "library" is the part of `compile` in which QNN opens, builds, finalizes and writes.  The provider's seconds
-are those of creating the session alone (the same chip, QNN 2.51's library, its context not written), followed by how many nodes it
-takes.  The first line has the seconds of a process that imports PyTorch and ends at once.
+cover only the creation of the session (the same chip, QNN 2.51's library, its context not written), followed by the number of nodes
+it takes.  The first line has the seconds of a process that imports PyTorch and ends at once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SIZES = {
     "silero_vad_16k_sequence": (4, 576), "silero_vad_op18_ifless": (1, 576),
 }  # fmt: skip
 TIMEOUT = 900
-#: A stage of `opdb compile` as it prints it, and those that are the library's.
+#: The line of an `opdb compile` stage, and the stages that the library spends.
 STAGE = re.compile(r"^(\w+)(?: \S+)?: ([\d.]+) s$", re.MULTILINE)
 LIBRARY = ("open", "validate", "build", "finalize", "save")
 

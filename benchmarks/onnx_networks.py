@@ -1,6 +1,6 @@
-"""Networks as PyTorch's ONNX exporters write them, read by opdb.programs.onnx: PyTorch's numbers, nodes, seconds.
+"""Networks written by PyTorch's ONNX exporters and read by opdb.programs.onnx: comparison with PyTorch, nodes, seconds.
 
-timm, transformers (small, random weights), LSTM, GRU and an encoder layer; opsets 14, 18 and 20, and with --dynamo 18 and 23 by
+timm, transformers (small, random weights), LSTM, GRU and an encoder layer; opsets 14, 18 and 20, and with --dynamo 18 and 23 from
 the exporter that needs onnxscript (pip install onnxscript).
 
     python benchmarks/onnx_networks.py [--dynamo] [--only NAME]...

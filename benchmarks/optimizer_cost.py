@@ -1,11 +1,11 @@
-"""What the optimizer is worth on blocks and networks: QNN 2.51's estimate for SA8255 before and after its passes, and its time.
+"""The optimizer's gain on blocks and networks: QNN 2.51's estimate for SA8255 before and after its passes, and its time.
 
     python benchmarks/optimizer_cost.py [NAME ...] [--quantize 8a8w|16a8w]
 
 Columns: ops, us, and MB spilled before and after; seconds of lowering the exported program, the first time in the process, which
-imports the builders that it needs, and again; of the passes; of QnnGraph_finalize of what they made; lowering again and passes
-over that.  "Again" and the passes are medians of five.  Images have their channels last.  By default blocks of transformers,
-ViT-B/16 and a small U-Net; ViT-B/16 needs torchvision.
+imports the builders that it needs, and again; of the passes; of QnnGraph_finalize of their result; and the shares of lowering
+again and of the passes relative to finalization.  "Again" and the passes are medians of five.  Images have their channels last.
+By default transformer blocks, ViT-B/16 and a small U-Net; ViT-B/16 needs torchvision.
 """
 
 from __future__ import annotations
@@ -83,13 +83,13 @@ def lowered(program: ExportedProgram, target: Target, name: str) -> QnnGraph:
 
 
 def typical(work: Callable[[], T]) -> tuple[float, T]:
-    """The median time of a few runs: one of 30 ms is twice as long when something else comes between."""
+    """The median time of a few runs, and the result: a run of 30 ms takes twice as long if it is interrupted."""
     runs = [timed(work) for _ in range(RUNS)]
     return sorted(seconds for seconds, _ in runs)[RUNS // 2], runs[-1][1]
 
 
 def timed(work: Callable[[], T]) -> tuple[float, T]:
-    """Seconds of the processor, and what was made."""
+    """CPU seconds and the result."""
     began = time.process_time()
     made = work()
     return time.process_time() - began, made

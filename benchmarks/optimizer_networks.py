@@ -1,11 +1,11 @@
-"""What the optimizer's passes do to the numbers of whole networks: opdb's C kernels and QNN's CPU library after each pass.
+"""The effect of the optimizer's passes on the numbers of whole networks: opdb's C kernels and QNN's CPU library after each pass.
 
     python benchmarks/optimizer_networks.py [NAME ...] [--no-library] [--json FILE]
 
 One line for each network and place: the ops before and after, and the largest difference from the graph before all passes, over the
 largest value, of any result of any pass, with that pass.  ``kernels``: the graph for HTP of SA8255 in float32 on the C kernels;
 ``8 bits``: its quantized form on the C kernels, in steps of the output; ``CPU``: the graph for QNN CPU on Qualcomm's library.
-Batch norms have the statistics of random images, so that nothing vanishes.  Needs torchvision and timm; exit 1 where a difference
+Batch norms have the statistics of random images, so that nothing vanishes.  Needs torchvision and timm; exit 1 if a difference
 is above 2e-4, or one step.
 """
 
@@ -74,7 +74,7 @@ def main() -> int:
 
 
 def settled(module: nn.Module, inputs: tuple[Any, ...]) -> None:
-    """Gives batch norms the statistics of random images, and factors and terms of their own; weights of zeros random ones."""
+    """Gives batch norms the statistics of random images and random factors and terms; replaces zero weights by random ones."""
     for layer in module.modules():
         if isinstance(layer, nn.Linear) and not layer.weight.any():  # ViT's last layer
             nn.init.normal_(layer.weight, std=0.02)
@@ -146,7 +146,7 @@ def stages(graph: QnnGraph, target: Target) -> Iterator[tuple[str, QnnGraph]]:
 
 
 def difference(graph: QnnGraph, name: str, got: Any, wanted: Any) -> float:
-    """Over the largest value; of quantized results in steps."""
+    """The difference over the largest value; in steps for quantized results."""
     tensor = graph.tensors[name]
     if tensor.quant:
         return float(np.abs(got.astype(np.int64) - wanted.astype(np.int64)).max())

@@ -3,10 +3,10 @@ same kernel called from Python.  EP: ONNX Runtime's QNN execution provider, with
 
     python benchmarks/package_ops.py [OP ...] [--backend CPU|HTP|ORT|EP] [--qnn 2.47] [--soc SM8650] [--folder DIR] [--cases N]
 
-One package of the ops is written and compiled; with --folder it has all ops, is kept there, and is used again by other runs, EP
+One package of the ops is written and compiled; with --folder it has all ops, is kept there, and is reused by other runs, EP
 and HTP sharing one.  Then each case of ``opdb conformance`` about the op definition alone runs in a graph of one node: with
 --cases the first N of each op that are not hidden.  Both run the same C, so the results are compared bit by bit.  Prints for
-each op the cases that are equal, and for the others why; in the end the totals.
+each op the number of equal cases, the reasons of the others, and at the end the totals.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from opdb.runtime.qnn import libraries
 from opdb.spec.catalog import Catalog
 
 NAME = "OpdbAll"
-#: Those that numpy has too.
+#: The types that numpy has too.
 ONNX_TYPES = {"f32": 1, "u8": 2, "i8": 3, "u16": 4, "i16": 5, "i32": 6, "i64": 7, "bool8": 9, "f16": 10, "f64": 11,
               "u32": 12, "u64": 13}  # fmt: skip
 
@@ -83,7 +83,7 @@ def main() -> int:
 
 
 def built(catalog: Catalog, ops: list[str], folder: Path, backend: str) -> Path:
-    """The library of a package of QNN's, compiled where it is not there."""
+    """The library of a QNN package, compiled if it does not exist."""
     made = package.write(catalog, ops, folder / backend.lower(), package=NAME, backend=backend, force=True)
     return made.library if made.library.exists() else package.build(made)
 
@@ -91,7 +91,7 @@ def built(catalog: Catalog, ops: list[str], folder: Path, backend: str) -> Path:
 def in_onnx_runtime(
     catalog: Catalog, chosen: list[str], packed: list[str], folder: Path, asked: argparse.Namespace
 ) -> int:
-    """Runs ``chosen`` as custom ops, of a library of ``packed``; those that do not fit are left out."""
+    """Runs ``chosen`` as custom ops from a library of ``packed``; ops that do not fit are left out."""
     fitting = [n for n in packed if not ort.unfit(catalog.compiled(n))]
     chosen = [n for n in chosen if n in fitting]
     ort_package.write(catalog, fitting, "all", folder / "ort", domain="com.opdb", force=True)
@@ -114,14 +114,14 @@ def in_onnx_runtime(
 def of_another(
     settings: onnx_runtime.Settings, first: str, on_cpu: onnx_runtime.Settings, op: str
 ) -> onnx_runtime.Settings:
-    """The settings of one op of a package for another one of it.  ``on_cpu``: of that one."""
+    """Derives the settings of op ``op`` from those of the package's ``first`` op.  ``on_cpu``: settings of ``op`` on the CPU."""
     options = dict(settings.provider_options)
     options["op_packages"] = op + options["op_packages"].removeprefix(first)
     return replace(settings, provider_options=options, config={**settings.config, **on_cpu.config})
 
 
 def of_onnx(case: Case, settings: onnx_runtime.Settings, shown: frozenset[str]) -> tuple[str, str]:
-    """What becomes of a case as a model of one node; types as in ``said``."""
+    """The outcome of a case as a model of one node; types as in ``said``."""
     import onnx
     import onnxruntime
 
@@ -195,7 +195,7 @@ def told(catalog: Catalog, name: str, most: int, ask: Callable[[Case], tuple[str
 
 
 def of_definition(catalog: Catalog, name: str) -> Iterator[Case]:
-    """Cases that run, with their inputs in the places that the op has for them: a graph gives them by position, not by name."""
+    """Cases that run and whose inputs are in the op's order: a graph gives them by position, not by name."""
     places = {s.name: i for i, s in enumerate(catalog.compiled(name).inputs)}
 
     def ordered(case: Case) -> bool:
@@ -206,7 +206,7 @@ def of_definition(catalog: Catalog, name: str) -> Iterator[Case]:
 
 
 def said(catalog: Catalog, case: Case, worker: VendorWorker, backend: str) -> tuple[str, str]:
-    """What became of a case: equal, wrong, no kernel, hidden types, failed."""
+    """The outcome of a case: equal, wrong, no kernel, hidden types, failed."""
     shown = packages.types(catalog.backends[backend])
     hidden = {t.dtype for t in (*case.config.inputs, *case.config.outputs) if t.type != "NULL"} - set(shown)
     if hidden:
@@ -229,7 +229,7 @@ def said(catalog: Catalog, case: Case, worker: VendorWorker, backend: str) -> tu
 
 
 def as_held(config: OpConfig) -> OpConfig:
-    """With the numbers of float32 parameters that a struct of C holds of them: those that a package gets."""
+    """Rounds float32 parameters to float32, as the C struct that a package gets does."""
 
     def held(p: ParamConfig) -> ParamConfig:
         if p.dtype != "f32":

@@ -1,9 +1,9 @@
-"""The models that the table of prices is made of (docs/guides/cost.md): functions that return (module, inputs), in ``MODELS``.
+"""The models used to build the table of prices (docs/guides/cost.md): functions that return (module, inputs), in ``MODELS``.
 
     opdb cost build-table --models benchmarks/priced_models.txt --pairs build/pairs.jsonl -o opdb/lower/prices.json
 
-Public networks whose finalization is fast, blocks of transformers, and networks that were written to hold operators with several
-candidates that no public network has: each between convolutions or linear layers, as they stand in a model.
+Public networks whose finalization is fast, transformer blocks, and networks written to contain operators with several
+candidates that no public network has: each between convolutions or linear layers, as in a real model.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Step = Callable[[Tensor], Tensor]
 
 
 class Chain(nn.Module):
-    """Layers with one step behind each."""
+    """Layers with one step after each."""
 
     def __init__(self, layers: Sequence[nn.Module], steps: Sequence[Step]) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Chain(nn.Module):
 
 
 class Last(nn.Module):
-    """A network with a layer behind it, so that no step is the end of the graph."""
+    """A network followed by a layer, so that no step is the end of the graph."""
 
     def __init__(self, body: nn.Module, layer: nn.Module) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Last(nn.Module):
 
 
 def images(steps: Sequence[Step], channels: int, size: int) -> Made:
-    """Steps that keep the channels, each behind a convolution."""
+    """Steps that keep the channels, each after a convolution."""
     torch.manual_seed(0)
     layers = [nn.Conv2d(channels, channels, 3, padding=1) for _ in steps]
     net = Last(Chain(layers, steps), nn.Conv2d(channels, channels, 1))
@@ -61,7 +61,7 @@ def images(steps: Sequence[Step], channels: int, size: int) -> Made:
 
 
 def rows(steps: Sequence[Step], width: int, tokens: int) -> Made:
-    """Steps that keep the width, each behind a linear layer."""
+    """Steps that keep the width, each after a linear layer."""
     torch.manual_seed(0)
     net = Last(Chain([nn.Linear(width, width) for _ in steps], steps), nn.Linear(width, width))
     return net.eval(), (torch.rand(1, tokens, width),)
@@ -71,7 +71,7 @@ ACTIVATIONS: tuple[Step, ...] = (
     f.relu, f.relu6, f.gelu, lambda x: f.gelu(x, approximate="tanh"), f.silu, f.hardswish, f.hardsigmoid, torch.sigmoid, torch.tanh,
     f.elu, f.selu, f.leaky_relu, f.softsign, f.hardtanh, f.celu,
 )  # fmt: skip
-#: What has no form of 8 bits: logarithms among them.
+#: Steps without an 8-bit form, including logarithms.
 FLOATS: tuple[Step, ...] = (
     f.mish, f.softplus, f.logsigmoid, lambda x: torch.log1p(x.abs()), lambda x: torch.log2(x.abs() + 1), lambda x: x.log_softmax(1),
     lambda x: x - x.logsumexp(1, keepdim=True), lambda x: torch.expm1(-x.abs()), torch.erf, torch.sin, lambda x: torch.exp(-x.abs()),
@@ -99,7 +99,7 @@ MOVES: tuple[Step, ...] = (
 
 
 class Normal(nn.Module):
-    """Norms of images, each behind a convolution."""
+    """Norms of images, each after a convolution."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ class Normal(nn.Module):
 
 
 def resized(channels: int, size: int) -> Made:
-    """Pools, resizes and what changes the size, each between convolutions of one width."""
+    """Pools, resizes and other changes of size, each between convolutions of one width."""
     steps: list[Step] = [
         nn.AvgPool2d(3, 1, 1), nn.AvgPool2d(3, 1, 1, count_include_pad=False), nn.AvgPool2d(5, 1, 2),
         nn.MaxPool2d(3, 2, ceil_mode=True), nn.Upsample(scale_factor=2, mode="nearest"), nn.MaxPool2d(2),
@@ -127,7 +127,7 @@ def resized(channels: int, size: int) -> Made:
 
 
 class Filters(nn.Module):
-    """Filters of all sorts: depthwise, grouped, dilated, transposed, of one dimension."""
+    """Filters of all sorts: depthwise, grouped, dilated, transposed, one-dimensional."""
 
     def __init__(self, c: int) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
-"""Quantized ONNX files of ONNX Runtime's quantizers, AIMET and Quark: what check says, HTP's emulation runs, and how far it is off.
+"""Quantized ONNX files of ONNX Runtime's quantizers, AIMET and Quark: check's verdict, and the error of HTP's emulation.
 
-ONNX Runtime on the CPU judges, in steps of the output's scale.  Beside it: how many nodes ONNX Runtime's QNN provider takes,
-on the same library.  AIMET's and Quark's files are made by the interpreter of --tools, which has both (_qdq_tools.py); without
-it, they are left out.
+The error is the distance from ONNX Runtime on the CPU, in steps of the output's scale.  Also counts the nodes that ONNX
+Runtime's QNN provider takes, on the same library.  AIMET's and Quark's files are made by the interpreter of --tools, which has
+both (_qdq_tools.py); without it, they are left out.
 
     python benchmarks/qdq.py [--folder build/qdq] [--form FORM]... [--graph GRAPH]... [--no-provider] [--tools PYTHON] [--page]
 """
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def _measured(asked: argparse.Namespace, results: Path) -> Iterator[dict]:
-    """A row for each file; those that ``results`` has are not measured again."""
+    """A row for each file; files in ``results`` are not measured again."""
     from _provider import sessions
     from _qdq_files import files
     from _qdq_runs import Outcome, outcome, row
@@ -122,7 +122,7 @@ def page(rows: list[dict]) -> Iterator[str]:
 
 
 def _provider(rows: list[dict]) -> tuple[int, int, int]:
-    """Files of which ONNX Runtime's QNN provider takes all nodes, some, or ends in an error."""
+    """The numbers of files of which ONNX Runtime's QNN provider takes all nodes, some, or ends in an error."""
     whole = sum(r["provider"] == "all" for r in rows)
     failed = sum(r["provider"].startswith(("error", "ends")) for r in rows)
     return whole, len(rows) - whole - failed, failed

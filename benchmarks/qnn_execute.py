@@ -1,7 +1,7 @@
 """Time per execution of a small graph on QNN's real libraries: Python against the same loop in C.
 
 Relu on float32 [8, 16].  "C" is the vendor's ``QnnGraph_execute`` in a loop of qnn_execute.c, which the system's
-compiler ($CC or cc) builds here, in a process of its own; "C here" the same loop in Python's process, on Python's
+compiler ($CC or cc) builds here, in a separate process; "C here" the same loop in Python's process, on Python's
 graph.  "run" is ``Execution.run`` with arrays bound once, "execute" is ``Graph.execute`` with a dict of arrays
 each time.  Rounds of the four take turns; the best round of each counts, in microseconds.
 
@@ -111,7 +111,7 @@ def measure(
 
 
 def in_c(command: list[str]) -> float:
-    """Microseconds per execution in a process of its own; HTP prints lines of its own between the numbers."""
+    """Microseconds per execution in a separate process; HTP prints its own lines between the numbers."""
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return float(re.findall(r"^\d+\.\d{4}$", done.stdout, re.MULTILINE)[-1])
 
@@ -135,7 +135,7 @@ def resident() -> float:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keeps what HTP prints while it prepares a graph out of the table."""
+    """Keeps HTP's output during graph preparation out of the table."""
     sys.stdout.flush()
     kept = os.dup(1)
     with open(os.devnull, "w") as nothing:

@@ -1,7 +1,7 @@
-"""Random small modules, quantized, through ExecuTorch's flow and on HTP's emulation: which differ from the quantized module.
+"""Random small modules, quantized, through ExecuTorch's flow and on HTP's emulation: finds results unlike the quantized module's.
 
-The modules are those of htp_modules.py --between, by the same numbers; PyTorch's run of the quantized module judges, in
-steps of the result's scale: more than STEPS are wrong.  Nodes that fall back to the CPU count as "left".
+The modules are those of htp_modules.py --between, by the same numbers.  Results are compared with PyTorch's run of the
+quantized module, in steps of the result's scale: more than STEPS are wrong.  Nodes that fall back to the CPU count as "left".
 
     python benchmarks/quantized_modules.py [--modules N] [--first N] [--seed N] [--soc SM8650] [--recipe 8a8w]
                                            [--builders opdb|stock] [KIND]...
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def _asked(numbers: Sequence[int], given: tuple[Any, ...]) -> Iterator[tuple[int, str, str]]:
-    """What each module came to: its number, what it is, and a word.  One that ends the process is asked about alone."""
+    """The outcome of each module: its number, description, and a word.  A module that ends the process is run again alone."""
     from opdb.plugins.executorch import env, process
 
     try:
@@ -68,7 +68,7 @@ def _asked(numbers: Sequence[int], given: tuple[Any, ...]) -> Iterator[tuple[int
 def outcomes(
     numbers: Sequence[int], seed: int, kinds: Sequence[str], soc: str, recipe: str, builders: str
 ) -> list[tuple[int, str, str]]:
-    """In a process with the environment of ExecuTorch's flow."""
+    """Measures modules in a process with the environment of ExecuTorch's flow."""
     from _random_modules import between, chosen, inputs_of
 
     import opdb.plugins.executorch
@@ -85,7 +85,7 @@ def outcomes(
 
 
 def _outcome(module: Any, inputs: tuple[Any, ...], soc: str, recipe: str) -> str:
-    """ "right", "left" to the CPU with reasons, "wrong" by how many steps, or the "error" that ended the export."""
+    """Returns "right", "left" to the CPU with reasons, "wrong" by how many steps, or the "error" that ended the export."""
     from opdb.plugins.executorch import flow, quantize
 
     try:

@@ -1,11 +1,11 @@
-"""Twenty networks, `compile --quantize` to a context, on four chips: what the vendor's emulation computes, against PyTorch.
+"""Twenty networks, `compile --quantize` to a context, on four chips: the vendor's emulation against PyTorch.
 
     python benchmarks/quantized_networks.py [--only NAME] [--soc SOC] [--recipe NAME] [--no-pt2e] [--out FILE.json] [--page]
 
 Networks of timm and transformers with random weights, at small sizes (emulation computes some 1e8 multiplications a second),
-calibrated on 16 random samples.  The signal to noise is that of the worst of the results, on a sample of the calibration: against
-PyTorch in floats, and against the module that PyTorch's own quantization (PT2E, by ExecuTorch's quantizer, the same recipe and
-samples) computes with.  The third column, that module against floats, says what the quantization itself costs.
+calibrated on 16 random samples.  The signal-to-noise ratio is that of the worst result, on a sample of the calibration: against
+PyTorch in floats, and against the module of PyTorch's own quantization (PT2E, by ExecuTorch's quantizer, with the same recipe
+and samples).  The third column, that module against floats, is the cost of the quantization itself.
 Needs opdb[suite].  Results go to docs/results/quantized-networks.json; with --page to quantized-networks.md, too.
 """
 
@@ -114,7 +114,7 @@ def samples(inputs: Sequence[Any]) -> list[tuple[Any, ...]]:
 
 
 def _settle(module: Any, inputs: Sequence[Any]) -> None:
-    """Gives normalizations by batch the statistics that they would have after training on such inputs."""
+    """Gives batch norms the statistics that they would have after training on such inputs."""
     import torch
     from torch import nn
 
@@ -202,7 +202,7 @@ def _array(x: Any) -> Any:
 
 
 def worst(results: Sequence[Any], wanted: Sequence[Any]) -> float:
-    """The least signal to noise of the results, in dB; integers that differ count as noise."""
+    """The lowest signal-to-noise ratio of the results, in dB; integers that differ count as noise."""
     ratios = []
     for got, want in zip(results, wanted, strict=True):
         w = np.asarray(want, np.float64)

@@ -2,15 +2,15 @@
 
     python benchmarks/quantized_ops.py [--configs 2000] [--soc SOC] [--seed N] [--op OP] [--out FILE.json]
 
-For each recipe (8a8w: uq8, 16a8w: uq16) configs are drawn from the samples of all of QNN's ops that have a type row of such activations;
-each quantized tensor that is no weight gets an encoding of its own, and the result one that fits the values that PyTorch computes, widened
-or narrowed by up to a third, or the one that the spec fixes.  Tensors that the spec's ``share`` joins get one, and those whose stored
-numbers the op reads as they are (``stored``) scale 1.  A config that a rule or an erratum to be avoided refuses is drawn again.  What the
-library computes may be as far from PyTorch as conformance allows (opdb.measure.conformance.tolerance), or EIGHT steps of
+For each recipe (8a8w: uq8, 16a8w: uq16) configs are drawn from the samples of all QNN ops that have a type row of these activations;
+each quantized tensor that is not a weight gets its own encoding, and the result one that fits the values that PyTorch computes, widened
+or narrowed by up to a third, or the one that the spec fixes.  Tensors that the spec's ``share`` joins get one encoding, and tensors whose
+stored numbers the op reads unscaled (``stored``) get scale 1.  A config that a rule or an avoided erratum refuses is drawn again.  The
+library's results may be as far from PyTorch's as conformance allows (opdb.measure.conformance.tolerance), or EIGHT steps of
 8 bits; of 16 bits two steps and SIXTEEN of the widest range of the op's tensors.  The operands of comparisons have one
 encoding: numbers less than a step apart may be taken for equal.
 
-Findings are printed, and written as JSON.  One whose config has an erratum that is avoided only where another form is left is *known*;
+Findings are printed, and written as JSON.  A finding whose config has an erratum that is avoided only if another form remains is *known*;
 all others are *new*.
 """
 
@@ -51,11 +51,11 @@ from opdb.spec.catalog import Catalog
 RECIPES = {"8a8w": "uq8", "16a8w": "uq16"}
 #: Draws for one config before it is given up.
 TRIES = 12
-#: Ops whose results the documents do not settle: the rows behind the last box that NonMaxSuppression selects.
+#: Ops whose results the documents do not define: the rows after the last box that NonMaxSuppression selects.
 UNSETTLED = ("NonMaxSuppression",)
-#: Steps of the result in 8 bits: two for its rounding and the multiplier, and what rounding makes of operands with unlike scales.
+#: Steps of the result in 8 bits: two for its rounding and the multiplier, the rest for the rounding of operands with unlike scales.
 EIGHT = 2.5
-#: Of the widest range of an op's tensors of 16 bits: HTP computes their functions about as precisely as in half precision.
+#: Part of the widest range of an op's 16-bit tensors: HTP computes their functions about as precisely as in half precision.
 SIXTEEN = 2.0**-11
 
 
@@ -105,7 +105,7 @@ def _recipe(catalog: Catalog, recipe: str, args: argparse.Namespace) -> Iterator
 
 
 def by_op(catalog: Catalog, dtype: str, soc: str, ops: list[str] | None) -> Mapping[str, list[Case]]:
-    """The cases of each op that run, and whose activations have the type."""
+    """The cases of each op that run and whose activations have the type."""
     found: dict[str, list[Case]] = {}
     for op in ops or _own(catalog):
         for case in row_cases(catalog, op, "HTP", soc):
@@ -122,7 +122,7 @@ def _own(catalog: Catalog) -> list[str]:
 
 @dataclass(frozen=True)
 class Drawn:
-    """An op config, its data (made of ``ident``), and what PyTorch computes."""
+    """An op config, its data (generated from ``ident``), and PyTorch's results."""
 
     config: OpConfig
     ident: str
@@ -131,7 +131,7 @@ class Drawn:
 
 
 def _drawn(case: Case, rng: np.random.Generator, target: Target, ident: str) -> Drawn | None:
-    """The config of ``case`` with random encodings that nothing refuses; None where all were refused."""
+    """The config of ``case`` with random encodings that nothing refuses; None if all were refused."""
     for attempt in range(TRIES):
         config = _sharing(replace(case.config, inputs=tuple(_encoded(t, rng) for t in case.config.inputs)))
         arrays = data.inputs(f"{ident}/{attempt}", config, half=True)
@@ -143,7 +143,7 @@ def _drawn(case: Case, rng: np.random.Generator, target: Target, ident: str) -> 
         if _taken(made, target):
             of_made = _expected(
                 made, arrays
-            )  # an op that writes stored numbers: the encoding says what they mean
+            )  # an op that writes stored numbers: the encoding defines their values
             return None if of_made is None else Drawn(made, f"{ident}/{attempt}", arrays, of_made)
     return None
 
@@ -154,13 +154,14 @@ def _expected(config: OpConfig, arrays: list[Any]) -> list[Any] | None:
     except (OpdbError, RuntimeError, TypeError):
         return None
     if isinstance(found, str) or not all(np.isfinite(a).all() for a in found):
-        return None  # no oracle, or rounded out of what the function is defined for
+        return None  # no oracle, or rounded outside the function's domain
     return found
 
 
 def _sharing(config: OpConfig) -> OpConfig:
-    """With one encoding for the slots that the spec's ``share`` joins, and scale 1 where it says ``stored``: what opdb makes has no
-    other there (see in_steps_of_x)."""
+    """Uses one encoding for the slots that the spec's ``share`` joins, and scale 1 for ``stored``: opdb makes no other graphs (see
+    in_steps_of_x).
+    """
     rules = RULES[config.op]
     compared = function_of(config) in COMPARISONS
     shared = [slot_of(t) for t in config.inputs] if compared else rules.shared
@@ -182,7 +183,7 @@ def _taken(config: OpConfig, target: Target) -> bool:
 
 
 def _errata(config: OpConfig, target: Target) -> tuple[str, ...]:
-    """The errata that the config has on the target."""
+    """The errata of the config on the target."""
     return tuple(v.erratum for v in check(config, target).violations if v.erratum)
 
 
@@ -196,7 +197,7 @@ def _random(t: TensorConfig) -> bool:
 
 
 def _encoded(t: TensorConfig, rng: np.random.Generator) -> TensorConfig:
-    """Another encoding for an activation: a span of a quarter to four times its own, with zero anywhere but at the ends."""
+    """Changes an activation's encoding: a span of a quarter to four times its own, with zero anywhere but at the ends."""
     if not _random(t) or t.quant is None:
         return t
     steps = 2 ** BY_SHORT[t.dtype].bits
@@ -208,7 +209,7 @@ def _encoded(t: TensorConfig, rng: np.random.Generator) -> TensorConfig:
 
 
 def _fitted(config: OpConfig, t: TensorConfig, values: Any, rng: np.random.Generator) -> TensorConfig:
-    """The encoding of what PyTorch computes, up to a third wider or narrower; the one that the spec's ``range`` fixes."""
+    """The encoding of PyTorch's results, up to a third wider or narrower; or the encoding that the spec's ``range`` fixes."""
     rule = RULES[config.op].rule(slot_of(t), {p.name: p.value for p in config.params})
     if rule.range is not None and _random(t):
         return replace(t, quant=encoding(Range(*rule.range, rule.steps), t.dtype, rule.symmetric))
@@ -222,7 +223,7 @@ def _fitted(config: OpConfig, t: TensorConfig, values: Any, rng: np.random.Gener
 
 
 def _computed(catalog: Catalog, worker: VendorWorker, drawn: Drawn) -> str:
-    """Says what is wrong with the library's result; returns "" if it is right."""
+    """Returns the error of the library's result; "" if it is right."""
     config = drawn.config
     held = [
         replace(t, data=a) if t.type == "STATIC" and a is not None else t
@@ -242,7 +243,7 @@ def _computed(catalog: Catalog, worker: VendorWorker, drawn: Drawn) -> str:
 
 
 def _room(config: OpConfig) -> float:
-    """How far, in real units, a result may be off besides what conformance allows: 0 where one is not quantized."""
+    """The tolerance, in real units, beyond what conformance allows: 0 if an output is not quantized."""
     if any(t.quant is None or t.quant.encoding != "SCALE_OFFSET" for t in config.outputs):
         return 0.0
     step = min(t.quant.scale[0] for t in config.outputs if t.quant is not None)

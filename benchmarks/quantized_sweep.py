@@ -1,17 +1,17 @@
-"""Every module of the corpus, quantized for chips with and without floats: does check say what compile does, are values right?
+"""Every module of the corpus, quantized for chips with and without floats: compares check with compile, and the values with PyTorch.
 
 The corpus: the modules of corpus/operators/every_module.py, the random modules of htp_modules.py --between, and the chains of
 float_chains.py.  For each chip and
 scheme the verdict of ``opdb check --quantize`` stands beside the outcome of ``opdb compile --quantize --data example`` (with the
-library's finalization), and the context is run on the emulation.  Results that are as near to PyTorch's floats as BOUND of
-_quantized_case.py says are right; others are "coarse" if the same graph, computed in floats with every tensor rounded to its
-encoding, is as far.  Rows go to FOLDER/results.jsonl as they come; those that are there are not measured again.
+library's finalization), and the context is run on the emulation.  Results within BOUND of _quantized_case.py
+of PyTorch's floats are right; others are "coarse" if the same graph, computed in floats with every tensor rounded to its
+encoding, is as far off.  Rows go to FOLDER/results.jsonl as they come; existing rows are not measured again.
 
     python benchmarks/quantized_sweep.py [--folder build/quantized-sweep] [--soc SOC]... [--scheme 8a8w]... [--only WORD]...
                                          [--each N] [--random N] [--processes 2] [--again] [--page]
 
-``--only``: modules whose name has the word; ``--each N``: one module in N; ``--again``: measures what is there, too;
-``--page``: writes docs/results/quantized-sweep.md of what was measured before, and ends.
+``--only``: modules whose name has the word; ``--each N``: one module in N; ``--again``: measures existing rows again;
+``--page``: writes docs/results/quantized-sweep.md from the rows measured before, and ends.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _jobs(asked: argparse.Namespace, known: Mapping[tuple[str, str, str], Any]) 
 
 
 def _measured(jobs: Iterable[Job], processes: int, results: Path) -> list[dict[str, Any]]:
-    """The rows of the jobs; each is written, and printed if it is not in order, as it comes."""
+    """Measures the jobs; each row is written as it comes, and printed if something is wrong."""
     from opdb.core.errors import OpdbError
     from opdb.core.pool import open_pool
 

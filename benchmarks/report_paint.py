@@ -1,10 +1,10 @@
-"""The size of a page of each kind, and how long Chromium takes to paint it first, by its own trace.
+"""The size of a page of each kind, and the time of Chromium's first paint, from its own trace.
 
     tools/with-chromium .venv/bin/python benchmarks/report_paint.py [FILE.html ...]
 
 The pages are those of tests/core/pages, and the check of a model of 3,405 nodes; or the files given.  A line is a page: kB, then
 milliseconds from the start of the navigation to the first contentful paint and to the end of loading, each the median of ROUNDS
-processes with an empty cache.  The first line says what a page of one word takes.
+processes with an empty cache.  The first line is for a page of one word.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def pages(folder: Path) -> dict[str, Path]:
 
 
 def milliseconds(path: Path, folder: Path) -> tuple[float, ...]:
-    """From the trace of one load: the start of its navigation to each of MARKS."""
+    """Milliseconds from the start of one load's navigation to each of MARKS, from its trace."""
     trace = folder / "trace.json"
     asked = [
         os.environ["OPDB_TEST_CHROMIUM"].partition(":")[0], *(f"--{flag}" for flag in browser.FLAGS),

@@ -4,11 +4,11 @@
 
 CPU and HTP each run in a child process, where a crash is a failure.  The threads share one backend.  Each makes
 contexts with one to three graphs of random kinds and shapes, retrieves graphs by name, executes them both ways
-with random data, compares with numpy, writes and loads context binaries, and lets go by ``close``, by dropping
-or by leaving it to the garbage collector.  Now and then one opens a backend of its own, or closes the shared one
-under the feet of the others, who must get OpdbError and nothing else.
+with random data, compares with numpy, writes and loads context binaries, and releases by ``close``, by dropping
+or by leaving it to the garbage collector.  Now and then a thread opens a separate backend, or closes the shared one
+while the others use it; they must get OpdbError and nothing else.
 
-Prints the counts; exits 1 on a crash, a wrong number, another exception, a thread that hangs, or where the
+Prints the counts; exits 1 on a crash, a wrong number, another exception, a hanging thread, or if the
 resident memory grew by more than --mebibytes after the first fifth of the time.
 """
 
@@ -56,7 +56,7 @@ def main() -> int:
         return Soak(options).run()
     names = [options.only] if options.only else list(BACKENDS)
     command = [sys.executable, __file__, *sys.argv[1:], "--child"]
-    # What HTP prints while it prepares graphs goes to nowhere; the counts are on stderr.
+    # HTP's output while it prepares graphs is discarded; the counts are on stderr.
     children = {
         n: subprocess.Popen([*command, *([] if options.only else ["--only", n])], stdout=subprocess.DEVNULL)
         for n in names
@@ -154,7 +154,7 @@ class Soak:
 
 
 def use(rng: random.Random, backend: Backend, counts: Counter[str]) -> None:
-    """One context: made, used, let go of."""
+    """Creates, uses and releases one context."""
     context = backend.create_context()
     counts["contexts"] += 1
     kinds = [rng.choice(KINDS)(rng, f"g{i}") for i in range(rng.randint(1, 3))]
@@ -196,7 +196,7 @@ def execute(rng: random.Random, graph: Graph, oracle: Any, counts: Counter[str])
 
 
 def reload(rng: random.Random, context: Context, kinds: dict[str, Any], counts: Counter[str]) -> None:
-    """Writes the context, loads it, executes from there."""
+    """Writes the context, loads it, and executes the loaded one."""
     interfaces = {}
     for name in kinds:
         tensors = context.graph(name).tensors.values()

@@ -3,8 +3,8 @@
     python benchmarks/tflite_files.py FILE.tflite...
 
 The files of docs/results/tflite.md are in the wheel mediapipe 0.10.21 (`pip download --no-deps mediapipe==0.10.21`, unzip it).  For
-each: operators in the file, nodes, those on the CPU, seconds of `check` and of compiling, decibels of each result (its power over
-that of the error), and the largest error as a part of the largest value.
+each: operators in the file, nodes, nodes on the CPU, seconds of `check` and of compiling, decibels of each result (its power over
+the error's), and the largest error relative to the largest value.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TARGET = Target("HTP", "SM8650", execution="emulator")
 
 
 def interpreted(path: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Random inputs between 0 and 1, and the results of TFLite's interpreter; of the same shapes for all."""
+    """Random inputs between 0 and 1, and the results of TFLite's interpreter; the same inputs for equal shapes."""
     interpreter, rng = Interpreter(path), np.random.default_rng(0)
     interpreter.allocate_tensors()
     inputs = {}

@@ -1,9 +1,9 @@
 """Nanoseconds per op config: the generated validators beside the library's own call.
 
-For each op and backend the first config that both accept, a sample in a row of types: "Python" and "C bound" are the
+Takes for each op and backend the first config that both accept, a sample in a row of types: "Python" and "C bound" are the
 whole calls, "C" the function that an embedding program calls, "vendor" is ``QnnBackend_validateOpConfig``; for
 the last two the structures are made once.  HTP is judged for --soc.  The best of five rounds.  "ratio" is vendor / C.
-A child process says first which configs the library accepts: some would crash this one.
+A child process first finds the configs that the library accepts: some would crash this one.
 """
 
 from __future__ import annotations

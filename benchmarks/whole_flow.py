@@ -1,9 +1,9 @@
-"""The modules of corpus/operators through ExecuTorch's whole flow with opdb's builders: what is delegated, and right.
+"""Runs the modules of corpus/operators through ExecuTorch's whole flow with opdb's builders; reports delegation and accuracy.
 
     python benchmarks/whole_flow.py [NAME ...] [--recipe 8a8w] [--soc SM8650] [--json FILE]
 
 About 750 modules, one for each way in which a mapped ATen target is used, compiled and run on the emulation;
-corpus/operators/whole_flow.py says what the words mean.
+corpus/operators/whole_flow.py explains the words.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CHUNK = 12  # modules to a child process
 
 
 def lines_of(names: list[str], recipe: str, soc: str) -> list[dict[str, Any]]:
-    """A module that takes its process down is measured alone."""
+    """The lines of the modules; one that crashes its process is measured alone."""
     from opdb.plugins.executorch import env, process
 
     try:

@@ -32,7 +32,7 @@ from .usual_ops import FEW, USUAL
 
 ROOT = Path(__file__).parents[1]
 
-#: Tests that a run leaves out, by why; and the seconds of those that ran, by file.
+#: Tests omitted from a run, by reason; and the seconds of executed tests, by file.
 LEFT_OUT: Counter[str] = Counter()
 SECONDS: Counter[str] = Counter()
 NOT_RUN = {
@@ -60,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Without the slow tests, files that are slow as a whole are not imported: that takes a minute."""
+    """Skips importing fully slow files in a run without slow tests, since that takes a minute."""
     if (
         not collection_path.match("test_*.py")
         or "not slow" not in config.option.markexpr
@@ -82,9 +82,9 @@ def marks_of(path: Path) -> frozenset[str]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks tests by their op, and puts those of one op's cases together at the end.
+    """Marks tests by their op, and moves those of one op's cases together to the end.
 
-    They are short, so that with ``-n --no-loadscope-reorder`` no process waits long for another.
+    They are short, so with ``-n --no-loadscope-reorder`` no process waits long for another.
     """
     for item in items:
         op = slow_op(item) if item.get_closest_marker("slow_by_op") else derived_op(item.nodeid)
@@ -100,12 +100,12 @@ def pytest_collection_finish() -> None:
 
 
 def slow_op(item: pytest.Item) -> str:
-    """The op that a test marked ``slow_by_op`` asks about: its first parameter."""
+    """The op of a test marked ``slow_by_op``: its first parameter."""
     return str(next(iter(item.callspec.params.values())))  # type: ignore[attr-defined]
 
 
 def derived_op(nodeid: str) -> str:
-    """The op whose derived cases a test of a file marked ``by_op`` reads, or ''."""
+    """The op whose derived cases are read by a test of a file marked ``by_op``, or ''."""
     path, _, test = nodeid.partition("::")
     if "by_op" not in marks_of(ROOT / path):
         return ""
@@ -114,14 +114,14 @@ def derived_op(nodeid: str) -> str:
 
 
 class ByOp(LoadFileScheduling):  # type: ignore[misc]
-    """Sends a file's tests to one process, and so the tests of an op's derived cases, whatever their files."""
+    """Sends a file's tests to one process, and all tests of an op's derived cases, whatever their files."""
 
     def _split_scope(self, nodeid: str) -> str:
         return derived_op(nodeid) or str(super()._split_scope(nodeid))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByOp:
-    """With `-n`: the cases of an op take seconds to derive, so one process reads them for all tests."""
+    """Schedules for `-n`: the cases of an op take seconds to derive, so one process reads them for all tests."""
     return ByOp(config, log)
 
 
@@ -133,13 +133,13 @@ def catalog() -> Catalog:
 
 @pytest.fixture(scope="session")
 def case_set(catalog: Catalog) -> Callable[[str], CaseSet]:
-    """The cases of an op; worked out once in a process."""
+    """The cases of an op, computed once per process."""
     return lambda op: cases(catalog, op)
 
 
 @pytest.fixture(scope="session")
 def libraries() -> Libraries:
-    """QNN's libraries of the qnn extra; a test that asks for them is skipped without."""
+    """QNN's libraries of the qnn extra; tests that use them are skipped without it."""
     try:
         return installed()
     except MissingExtra as missing:
@@ -147,7 +147,7 @@ def libraries() -> Libraries:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """With `-n`, the name of a failed test at once: a run that is ended shows no summary."""
+    """Prints the name of a failed test at once, since an aborted `-n` run shows no summary."""
     SECONDS[report.nodeid.partition("::")[0]] += report.duration
     if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
         sys.stderr.write(f"\nfailed: {report.nodeid}\n")
@@ -168,7 +168,7 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    if hasattr(session.config, "workeroutput"):  # a process of -n, all of which deselect the same
+    if hasattr(session.config, "workeroutput"):  # a process of -n; all of them deselect the same tests
         session.config.workeroutput["left_out"] = dict(LEFT_OUT)
 
 
@@ -178,7 +178,7 @@ def pytest_testnodedown(node: Any, error: object) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """What did not run, so that nobody takes this run for all tests; and where the time went."""
+    """Prints the tests that did not run, so that nobody takes this run for all tests; and where the time went."""
     left = [f"{LEFT_OUT[key]} {what}" for key, what in NOT_RUN.items() if LEFT_OUT[key]]
     if skipped := len(terminalreporter.stats.get("skipped", ())):
         left.append(f"{skipped} skipped (see above)")
@@ -190,13 +190,13 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _collected() -> None:
-    """What the last file left goes now: a suspended torch.no_grad() that is collected during an export changes its graph."""
+    """Collects the last file's garbage: a suspended torch.no_grad() collected during an export would change its graph."""
     gc.collect()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _forked_children() -> Iterator[None]:
-    """Children of ``opdb.plugins.executorch.process`` are forked; in tests/plugins/executorch/test_process.py started, too."""
+    """Forks the children of ``opdb.plugins.executorch.process``; tests/plugins/executorch/test_process.py also starts them."""
     from opdb.plugins.executorch import process
 
     from . import forked

@@ -1,4 +1,4 @@
-"""A scheduler and workers on this machine, each worker a process of its own."""
+"""A scheduler and workers on this machine, each worker a separate process."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from typing import Any
 import pytest
 
 ROOT = str(Path(__file__).parents[1])
-#: Dask gives up a job whose workers died more often; each death costs the start of a process.
+#: Dask gives up a job if more of its workers died; each death costs the start of a process.
 ALLOWED_DEATHS = 1
 
 
 def path_with_tests() -> str:
-    """PYTHONPATH of processes that are to import modules of the tests; what is there stays first."""
+    """PYTHONPATH for processes that import modules of the tests; existing entries stay first."""
     return os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), ROOT]))
 
 
 @contextmanager
 def local_cluster(workers: int = 2, **env: str) -> Iterator[Any]:
-    """A LocalCluster of processes, one thread each, with ``env`` besides this process's environment."""
+    """A LocalCluster of processes, one thread each, with ``env`` added to this process's environment."""
     distributed, config = pytest.importorskip("distributed"), pytest.importorskip("dask.config")
     if ROOT not in sys.path:
-        sys.path.append(ROOT)  # which the workers get
+        sys.path.append(ROOT)  # workers inherit it
     with config.set({"distributed.scheduler.allowed-failures": ALLOWED_DEATHS}), distributed.LocalCluster(
         n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=":0",
         env=env,
@@ -55,7 +55,7 @@ def dask_worker(address: str, **env: str) -> Iterator[subprocess.Popen[bytes]]:
 
 @contextmanager
 def scheduler(file: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """A scheduler in a process of its own, which writes about itself to ``file``; and its address."""
+    """A scheduler in a separate process, which writes its description to ``file``; and its address."""
     command = [
         sys.executable, "-P", "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0",
         "--no-dashboard", "--scheduler-file", str(file),
@@ -72,7 +72,7 @@ def scheduler(file: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
 
 
 def kill_a_worker(cluster: Any) -> int:
-    """SIGKILL to the process of a worker, which its nanny then starts again; its process id."""
+    """Sends SIGKILL to a worker's process, which its nanny then restarts; returns its process id."""
     nanny = next(iter(cluster.workers.values()))
     pid = int(nanny.pid)
     os.kill(pid, signal.SIGKILL)

@@ -1,7 +1,7 @@
-"""Children of ``opdb.plugins.executorch.process`` by fork, from a process that has imported PyTorch and ExecuTorch already.
+"""Forks children of ``opdb.plugins.executorch.process`` from a process that has already imported PyTorch and ExecuTorch.
 
-Some hundred tests have a child each, and its imports are most of what the short ones take.  The process that
-forks imports and computes nothing, so a child finds what a new one finds after its imports.
+Some hundred tests have a child each, and its imports take most of the time of the short ones.  The process that
+forks only imports, so a child's state equals that of a new process after its imports.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from pathlib import Path
 from opdb.plugins.executorch import process
 from opdb.plugins.executorch.env import Environment
 
-#: What most children import; nothing of it opens a library of the vendor's.
+#: The imports of most children; none of them opens a vendor library.
 IMPORTED = ("opdb.plugins.executorch.flow", "executorch.backends.qualcomm.quantizer.quantizer")
 started = process._run
 _forking: dict[str, subprocess.Popen[str]] = {}
 
 
 def run(folder: Path, environment: Environment, timeout: float) -> int | None:
-    """In the place of ``process._run``: a forked child's exit code, or None when it was stopped at the time limit."""
+    """Replaces ``process._run``: a forked child's exit code, or None if it was stopped at the time limit."""
     variables = environment.child()
     forking = _forking_process(variables)
     assert forking.stdin is not None and forking.stdout is not None
@@ -38,7 +38,7 @@ def run(folder: Path, environment: Environment, timeout: float) -> int | None:
 
 
 def _forking_process(variables: dict[str, str]) -> subprocess.Popen[str]:
-    """One for each LD_LIBRARY_PATH, which the dynamic loader reads when a process starts."""
+    """One forking process for each LD_LIBRARY_PATH, which the dynamic loader reads when a process starts."""
     key = variables["LD_LIBRARY_PATH"]
     if key not in _forking:
         code = f"import sys; sys.path[:] = {[str(Path(__file__).parent), *sys.path]!r}; import forked; forked.serve()"
@@ -55,12 +55,12 @@ def _forking_process(variables: dict[str, str]) -> subprocess.Popen[str]:
 
 
 def serve() -> None:
-    """For each folder, its variables and time limit, a line of JSON: a child, and one line with its exit code or null.
+    """Reads a line of JSON per child (folder, variables, time limit), and answers each with its exit code or null.
 
-    One answer for each call: of two that come together, a reader that waits for the second would find one.
+    Each call gets one answer: a reader waiting for the second of two simultaneous answers would find one.
     """
     with os.fdopen(os.dup(1), "w", buffering=1) as answers:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what the imports print
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for output of the imports
         for name in IMPORTED:
             importlib.import_module(name)
         importlib.import_module("spare_time").spare_time()  # the tests' folder is on this process's path
@@ -73,7 +73,7 @@ def serve() -> None:
 
 
 def wait(child: int, timeout: float) -> int | None:
-    """The child's exit code; None when it and whatever it started were stopped at the time limit, in seconds."""
+    """The child's exit code; None if it and its descendants were stopped at the time limit, in seconds."""
     ended = os.pidfd_open(child)
     hung = not select.select([ended], [], [], timeout)[0]
     os.close(ended)
@@ -84,7 +84,7 @@ def wait(child: int, timeout: float) -> int | None:
 
 
 def _become(folder: Path, variables: dict[str, str]) -> None:
-    """The child: as if it had been started with this log and these variables.  Never returns."""
+    """Becomes the child, as if started with this log and these variables.  Never returns."""
     try:
         os.setsid()
         log = os.open(folder / process.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND)

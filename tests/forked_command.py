@@ -1,7 +1,7 @@
-"""The command ``opdb`` by fork, from a process that has imported PyTorch already.
+"""The command ``opdb`` by fork, from a process that has already imported PyTorch.
 
-Some five hundred tests run a command each, and its imports are most of what a short one takes.  The child is a process of its own
-with its own streams, folder and variables, and ends as `opdb` does.
+Some five hundred tests run a command each, and its imports take most of the time of a short one.  The child is a separate process
+with its own streams, folder and variables, and exits as `opdb` does.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
-#: What commands import.  ExecuTorch registers operators with PyTorch: only those that import it find it.
+#: The imports of commands.  ExecuTorch registers operators with PyTorch, visible only to commands that import it.
 IMPORTED = (
     "sqlalchemy", "alembic.command", "jinja2", "yaml", "torch", "torch.export._trace", "onnx", "opdb.cli",
     "opdb.checks.verdicts", "opdb.programs.torch.program", "opdb.programs.onnx.files", "opdb.execute.compile.model",
@@ -31,7 +31,7 @@ _servers: dict[bool, subprocess.Popen[str]] = {}
 
 
 def can_run(variables: Mapping[str, str]) -> bool:
-    """Whether a forked process finds these variables as a new one does."""
+    """True if a forked process is equivalent to a new one with these variables."""
     here, there = (
         {n: v for n, v in some.items() if n.startswith(AT_START) and (n, v) != ("PYTHONWARNINGS", "ignore")}
         for some in (os.environ, variables)
@@ -42,7 +42,7 @@ def can_run(variables: Mapping[str, str]) -> bool:
 def run(
     args: list[str], variables: Mapping[str, str], cwd: Path, stdin: str | None, timeout: float
 ) -> subprocess.CompletedProcess[str]:
-    """As subprocess.run of ``python -m opdb`` with text; raises TimeoutExpired at the time limit, in seconds."""
+    """Like subprocess.run of ``python -m opdb`` with text; raises TimeoutExpired at the time limit, in seconds."""
     command = [sys.executable, "-m", "opdb", *args]
     with tempfile.TemporaryDirectory() as folder:
         given, out, err = (Path(folder, name) for name in ("in", "out", "err"))
@@ -71,9 +71,9 @@ def _server(executorch: bool) -> subprocess.Popen[str]:
 
 
 def serve(names: tuple[str, ...]) -> None:
-    """For each command a line of JSON with its exit code, or null where it was stopped."""
+    """Answers each command with a line of JSON: its exit code, or null if it was stopped."""
     with os.fdopen(os.dup(1), "w", buffering=1) as answers:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what the imports print
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for output of the imports
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for name in names:
@@ -91,7 +91,7 @@ def serve(names: tuple[str, ...]) -> None:
 
 
 def _become(args: list[str], variables: dict[str, str], cwd: str, folder: Path) -> None:
-    """The child: as if it had been started so.  Never returns."""
+    """Becomes the child, as if started this way.  Never returns."""
     code = 1
     try:
         os.setsid()

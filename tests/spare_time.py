@@ -1,6 +1,6 @@
-"""What a process of thousands of tests would do again and again, and once is enough.
+"""Caches repeated work in a process of thousands of tests.
 
-Lowering makes many objects in a process that holds a million: the collector, and PyTorch's list of its composite operators,
+Lowering makes many objects in a process with a million: the garbage collector, and PyTorch's list of its composite operators,
 took most of the time of ExecuTorch's suite.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def spare_time() -> None:
-    """Call it after the tests are collected: what they imported stays, and is not looked through any more."""
+    """Call it after the tests are collected: imported objects are permanent, and no longer scanned."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
@@ -24,7 +24,7 @@ def spare_time() -> None:
 
 
 def _list_composite_operators_once() -> None:
-    """Until an operator or a namespace is registered, PyTorch's list is the one that it made before."""
+    """Until an operator or a namespace is registered, PyTorch's previous list is returned."""
     import torch
     from torch._export import utils
     from torch.export import decomp_utils, exported_program
@@ -51,7 +51,7 @@ def _list_composite_operators_once() -> None:
 
 
 def _register_kernels_fast() -> None:
-    """Each lowering registers kernels of a thousand operators and takes them back; PyTorch evaluates annotations for each."""
+    """Each lowering registers and removes kernels of a thousand operators, and PyTorch evaluates annotations for each."""
     import torch
     from torch._ops import OperatorBase
 
@@ -74,7 +74,7 @@ def _register_kernels_fast() -> None:
 
 
 def _read_schemas_once() -> None:
-    """ExecuTorch asks for the same operators' schemas in every lowering; what is read of one never changes."""
+    """ExecuTorch reads the same operators' schemas in every lowering; they never change."""
     from torchgen.model import FunctionSchema
 
     FunctionSchema.parse = staticmethod(functools.cache(FunctionSchema.parse))  # type: ignore[method-assign]

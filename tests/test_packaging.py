@@ -1,4 +1,4 @@
-"""The wheel is complete and runs away from the checkout; the build says what it misses."""
+"""The wheel is complete and runs away from the checkout; the build names missing prerequisites."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ROOMS = {
     "runtime": "opdb/runtime",
     "specs": "opdb/specs",
 }
-#: What a deployer's machine without extras must be able to import, and what that must not load.
+#: Modules importable on a machine without extras, and modules they must not load.
 LIGHT = (
     "opdb",
     "opdb.spec.definitions",
@@ -67,7 +67,7 @@ def _python(*args: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[st
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sources alone, as a fresh clone has them."""
+    """Only the sources, as in a fresh clone."""
     return shutil.copytree(
         ROOT, tmp_path_factory.mktemp("packaging") / "opdb", ignore=shutil.ignore_patterns(*NOT_SOURCE)
     )
@@ -82,7 +82,7 @@ def wheel(checkout: Path) -> Path:
 
 
 @pytest.mark.breadth
-def test_the_wheel_holds_every_file_and_what_was_compiled(checkout: Path, wheel: Path) -> None:
+def test_the_wheel_has_every_file_and_compiled_library(checkout: Path, wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     expected = {
         f"{inside}/{file.relative_to(checkout / room).as_posix()}"
@@ -100,7 +100,7 @@ def test_the_wheel_holds_every_file_and_what_was_compiled(checkout: Path, wheel:
 
 
 @pytest.mark.breadth
-def test_one_wheel_serves_all_versions_and_asks_for_no_extra(wheel: Path) -> None:
+def test_one_wheel_serves_all_versions_and_requires_no_extra(wheel: Path) -> None:
     assert wheel.name == f"opdb-{__version__}-cp311-abi3-linux_x86_64.whl"
     with zipfile.ZipFile(wheel) as files:
         folder = f"opdb-{__version__}.dist-info"

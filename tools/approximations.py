@@ -2,8 +2,8 @@
 
     python tools/approximations.py
 
-Needs mpmath and numpy.  Polynomials go through Chebyshev's points; each line says how far one is off at most, relative to the
-function, where it is used.
+Needs mpmath and numpy.  Polynomials interpolate at Chebyshev points; each line gives the largest error relative to the
+function in the range where it is used.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ mp.dps = 60
 
 
 def fitted(function: Callable[[mpf], mpf], low: float, high: float, degree: int) -> list[mpf]:
-    """The coefficients, lowest power first, of the polynomial that is ``function`` at Chebyshev's points."""
+    """Coefficients, lowest power first, of the polynomial that equals ``function`` at the Chebyshev points."""
     middle, half = (mpf(low) + mpf(high)) / 2, (mpf(high) - mpf(low)) / 2
     points = [middle + half * mp.cos(mp.pi * (2 * k + 1) / (2 * degree + 2)) for k in range(degree + 1)]
     rows = mp.matrix([[p**k for k in range(degree + 1)] for p in points])
@@ -25,9 +25,9 @@ def fitted(function: Callable[[mpf], mpf], low: float, high: float, degree: int)
 
 
 def fitted_ratio(function: Callable[[mpf], mpf], points: list[mpf], degree: int) -> list[list[mpf]]:
-    """Numerator and denominator, lowest power first, of the fraction that is ``function`` at the points.
+    """Numerator and denominator, lowest power first, of the fraction that equals ``function`` at the points.
 
-    The denominator's highest power is ``degree``, times 1; the numerator has what the points leave.
+    The denominator's highest power is ``degree``, with coefficient 1; the numerator uses the remaining points.
     """
     above = len(points) - degree
     rows = mp.matrix(
@@ -67,7 +67,7 @@ def half_exponential(r: mpf) -> mpf:
 
 
 def normal_tail(x: mpf) -> mpf:
-    """The chance that a normal number is above x, times exp(x * x / 2)."""
+    """The probability that a normal number is above x, times exp(x * x / 2)."""
     return mp.erfc(x / mp.sqrt(2)) / 2 * mp.exp(x * x / 2)
 
 
@@ -78,7 +78,7 @@ def sine(z: mpf) -> mpf:
 
 
 def sine_rest(z: mpf) -> mpf:
-    """What of ``sine`` is left after -1 / 6, rounded to float, over z."""
+    """The rest of ``sine`` after its term -1 / 6, rounded to float, divided by z."""
     return (sine(z) + mpf(float(np.float32(1 / 6)))) / z
 
 
@@ -111,7 +111,7 @@ def quarter_turns(k: int) -> tuple[float, float, float]:
 
 
 def gelus() -> None:
-    """The fraction of real_geluf, through Chebyshev's points of 1 / (1 + 0.3 x)."""
+    """Prints the fraction of real_geluf, through the Chebyshev points of 1 / (1 + 0.3 x)."""
     places = [mpf(k) / 2000 * GELU_NORMAL for k in range(2001)]
     low = 1 / (1 + mpf("0.3") * GELU_NORMAL)
     middle, half = (1 + low) / 2, (1 - low) / 2

@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = {"opdb.runtime": "runtime", "opdb.codegen": "codegen"}
 NOTE = "<!-- Written by tools/reference.py; edit {} and run it again. -->"
 
-#: What other programs may rely on: the packages whose names stay, and what each is for.
+#: The stable interface for other programs: the packages whose names stay, and the purpose of each.
 FACES = {
     "opdb": "The catalogue and models",
     "opdb.plugins.executorch": "ExecuTorch",
@@ -39,7 +39,7 @@ FACES = {
 
 
 def cli_page() -> str:
-    """docs/reference/cli.md."""
+    """The text of docs/reference/cli.md."""
     cli._register()
     root = typer.main.get_command(cli.app)
     lines = [
@@ -58,7 +58,7 @@ def cli_page() -> str:
 def commands(
     command: click.Command, path: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """A command and those below it, in the order of the help."""
+    """A command and its subcommands, in the order of the help."""
     yield path, command
     for name, below in getattr(command, "commands", {}).items():
         if not below.hidden:
@@ -94,7 +94,7 @@ def cell(text: str) -> str:
 
 
 def api_page() -> str:
-    """docs/reference/python-api.md."""
+    """The text of docs/reference/python-api.md."""
     lines = [
         "# Python API",
         "",
@@ -147,7 +147,7 @@ def is_public(method: ast.FunctionDef) -> bool:
 
 
 def signature(node: Definition) -> str:
-    """As it is called, without self; of a dataclass, its fields."""
+    """The signature as called, without self; for a dataclass, its fields."""
     if isinstance(node, ast.FunctionDef):
         if any(
             isinstance(d, ast.Name) and d.id in ("property", "cached_property") for d in node.decorator_list
@@ -180,7 +180,7 @@ def words(node: Definition) -> list[str]:
 
 
 def fenced(lines: list[str]) -> Iterator[str]:
-    """Examples as code: from a line with >>> to the next empty one."""
+    """Fences examples as code: from a line with >>> to the next empty one."""
     inside = False
     for line in lines:
         if line.startswith(">>> ") and not inside:

@@ -3,8 +3,8 @@
     python benchmarks/executorch_differences [--all] [--only REGEX] [-o DIR] [--page FILE] [--keep FILE]
     python benchmarks/executorch_differences --judge -o DIR [--page FILE] [--keep FILE]
 
-The second runs nothing and judges what DIR has.  Results are added to .jsonl files in DIR case by case; a run that was
-stopped goes on where it was.
+The second runs nothing and judges the results in DIR.  Results are added to .jsonl files in DIR case by case; an
+interrupted run continues where it stopped.
 """
 
 from __future__ import annotations

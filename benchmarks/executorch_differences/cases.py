@@ -1,4 +1,4 @@
-"""The modules that are compared: those of the tests, by name."""
+"""The modules to compare: those of the tests, by name."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ TESTS = Path(__file__).parents[2] / "tests"
 FOLDERS = (TESTS.parent / "corpus" / "operators", TESTS / "plugins" / "executorch")
 #: Largest error of a float program over the largest value of the reference: HTP computes in half precision.
 FLOAT_TOLERANCE = 1e-2
-#: With a stride: of the others ExecuTorch builds none, or loses what it is given before.
+#: A case with a stride: ExecuTorch cannot build the other pooling cases, or loses their nodes earlier.
 POOL = "max_pool2d of 2 by 2"
 
 
 class Plain(torch.nn.Module):
-    """A module that returns a named tuple, with a plain one: torch.export saves no others."""
+    """Makes a module that returns a named tuple return a plain one: torch.export saves no other kind."""
 
     def __init__(self, module: torch.nn.Module) -> None:
         super().__init__()
@@ -80,12 +80,12 @@ def _random(shapes: list[tuple[int, ...]]) -> Callable[[], tuple[torch.Tensor, .
 
 
 def names(compared: Collection[str] = ()) -> list[str]:
-    """All cases, or those that are chosen for ``compared``."""
+    """All cases, or the subset chosen for ``compared``."""
     return chosen(cases(), compared) if compared else list(cases())
 
 
 class _Seen(TorchDispatchMode):
-    """Notes the ATen operators that run."""
+    """Records the ATen operators that run."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,9 +97,9 @@ class _Seen(TorchDispatchMode):
 
 
 def chosen(known: Mapping[str, Case], compared: Collection[str], count: int = 3) -> list[str]:
-    """Cases for each ATen operator that runs in them: ``count`` for those of ``compared``, one for any other.
+    """Cases for each ATen operator that runs in them: ``count`` for operators of ``compared``, one for any other.
 
-    ``compared``: names of the edge graph.  Cases of few operators come first.
+    ``compared``: names of the edge graph.  Cases with few operators come first.
     """
     wanted = {_base(edge) for edge in compared}
     reached = {}
@@ -118,5 +118,5 @@ def chosen(known: Mapping[str, Case], compared: Collection[str], count: int = 3)
 
 
 def _base(operator: str) -> str:
-    """e.g. aten.view_copy.default, aten.view.default -> view."""
+    """The base name of an operator; e.g. aten.view_copy.default, aten.view.default -> view."""
     return operator.split(".")[1].removesuffix("_copy").lstrip("_")

@@ -12,7 +12,7 @@ CELLS = re.compile(r"(?<!\\)\|")
 
 
 def of_page(text: str) -> dict[Key, Row]:
-    """The rows of a page that ``rows.page`` wrote, by what differs; a number is kept as it is ``shown``."""
+    """The rows of a page that ``rows.page`` wrote, by their difference; numbers stay as ``shown``."""
     found: dict[Key, Row] = {}
     judgement, columns = "", []
     for line in text.splitlines():

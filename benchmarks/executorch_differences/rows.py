@@ -1,4 +1,4 @@
-"""Differences of all cases, each once, judged by the numbers; as a page."""
+"""The differences of all cases, each once, judged by the numbers; as a page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 EQUAL, OURS, THEIRS, NEITHER = "equal in effect", "ours right", "theirs right", "both wrong"
-#: What a side did with a node, the best first; equal ranks are equal in effect.
+#: How a side handled a node, best first; equal ranks are equal in effect.
 RANK = {"right": 3, "declines": 2, "refused by QNN": 2, "raises": 1, "wrong": 0, "fails": 0}
 LAYOUT = {"Transpose", "Reshape"}
 #: Names of nodes and numbers in messages.
@@ -39,7 +39,7 @@ operators of a program differ and only one side is right, each operator is excha
 - *why more ops*: where ours are more, the errata that are avoided ([errata.md](../guides/errata.md)), or the rule or reason that
   ruled out a shorter candidate
 """
-#: (flow, operator, what differs) of rows in which theirs is right, with the reason; the sweep allows no others.
+#: (flow, operator, difference) of rows in which theirs is right, with the reason; the sweep allows no others.
 REASONS: dict[tuple[str, str, str], str] = {
     ("fp16", "aten._to_copy.default", "Cast ×2 → Cast, ElementWiseAdd, Cast"): (
         "theirs rounds where PyTorch cuts (0.6 becomes 1, -2.75 becomes -3); here HTP's floor of 3.5 is 3.0001, and what "
@@ -68,7 +68,7 @@ NEEDED = {
 
 @dataclass(frozen=True)
 class Key:
-    """What makes two differences one row.  ``lines``: without names, shapes, scales and values of tensors."""
+    """Differences with the same key share one row.  ``lines``: without names, shapes, scales and values of tensors."""
 
     precision: str
     edge: str
@@ -95,7 +95,7 @@ def _line(d: Mapping[str, Any], place: str, what: str, theirs: str, ours: str) -
 
 
 def _values(shown: str) -> str:
-    """A parameter's values without those of a tensor; e.g. (0, 2) (UINT_32[2]) -> values (UINT_32)."""
+    """A parameter's values, with those of a tensor elided; e.g. (0, 2) (UINT_32[2]) -> values (UINT_32)."""
     return re.sub(r"^\(.*\) \((\w+)\[.*\]\)$", r"values (\1)", shown)
 
 
@@ -117,9 +117,9 @@ def judged(
     proofs: Sequence[Mapping[str, Any]],
     kept: Mapping[Key, Row] = MappingProxyType({}),
 ) -> list[Row]:
-    """A row for each difference, with the judgement of the case that decides; ``kept``: rows of those that were not run.
+    """A row for each difference, with the judgement of the decisive case; ``kept``: rows of cases that were not run.
 
-    What neither was run nor kept has no row.
+    Differences that were neither run nor kept have no row.
     """
     numbers = {(p["case"], p["precision"]): p for p in proofs}
     found: dict[Key, list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = defaultdict(list)
@@ -138,7 +138,7 @@ def judged(
 
 
 def settled(records: Sequence[Mapping[str, Any]], proofs: Sequence[Mapping[str, Any]]) -> set[Key]:
-    """Differences of which a case has shown that a side is right."""
+    """Differences for which some case has shown that a side is right."""
     proved = {(p["case"], p["precision"]) for p in proofs}
     rows = judged([r for r in records if (r["case"], r["precision"]) in proved], proofs)
     return {Key(r["precision"], r["target"], tuple(r["differs"])) for r in rows if r["judgement"] != NEITHER}
@@ -168,13 +168,13 @@ def _row(k: Key, uses: Any, numbers: Mapping[tuple[str, str], Mapping[str, Any]]
 
 
 def _on_device(d: Mapping[str, Any]) -> str:
-    """The ops for a device; "" where they are those for the emulator."""
+    """The ops for a device; "" if they equal those for the emulator."""
     device = side(d.get("device", d["ours"]))
     return "" if device == side(d["ours"]) else device
 
 
 def why(d: Mapping[str, Any]) -> str:
-    """Why opdb makes more ops of a node, for the emulator or for a device; "" where it does not, "?" where nothing says so."""
+    """The reason opdb makes more ops of a node, for the emulator or for a device; "" if it does not, "?" if no reason is known."""
     theirs, ours, device = (
         (d[s] for s in ("theirs", "ours", "device")) if "device" in d else [d["theirs"]] * 3
     )
@@ -197,7 +197,7 @@ def judge(theirs: str, ours: str) -> str:
 
 
 def outcomes(d: Mapping[str, Any], proof: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What became of one node on each side, with its operator exchanged alone where others differ as well."""
+    """The outcome of one node on each side; from the run with its operator exchanged alone if there is one."""
     runs = proof["runs"]
     sides = {"theirs": runs["theirs"], "ours": runs["ours"]}
     if d["target"] in runs:
@@ -220,7 +220,7 @@ def _status(made: Mapping[str, Any], run: Mapping[str, Any], node: str) -> str:
     return "right" if run["right"] else "wrong"
 
 
-# -- what is shown
+# -- the page
 
 
 def counts(rows: Sequence[Mapping[str, Any]], precision: str | None = None) -> dict[str, int]:
@@ -256,7 +256,7 @@ def summary(
 
 
 def page(rows: Sequence[Mapping[str, Any]], told: str) -> str:
-    """``told``: the summary."""
+    """The text of the page; ``told``: the summary."""
     parts = [INTRO.rstrip(), "", *(f"- {line}" for line in told.splitlines()), ""]
     for judgement in (THEIRS, NEITHER, OURS, EQUAL):
         mine = [r for r in rows if r["judgement"] == judgement]

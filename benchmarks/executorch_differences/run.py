@@ -29,7 +29,7 @@ def compare(
     kept: Mapping[rows.Key, rows.Row] = MappingProxyType({}),
     precisions: Sequence[str] = ("fp16", "8a8w"),
 ) -> tuple[list[Line], list[Line]]:
-    """The lines of both files in ``output``: what differs in each case, and the numbers of what is not in ``kept``."""
+    """The lines of both files in ``output``: the differences of each case, and the numbers of those not in ``kept``."""
     records: list[Line] = []
     proofs: list[Line] = []
     for precision in precisions:
@@ -44,9 +44,9 @@ def compare(
 
 
 def lines(work: str, jobs: Sequence[tuple[Any, ...]], results: Path) -> list[Line]:
-    """The line of each job.  What kills the child is a result, and the next child goes on after it."""
+    """The line of each job.  Killing the child counts as a result, and the next child continues after it."""
     running = results.with_suffix(".running")
-    survived: dict[tuple[str, str], Line] = {}  # what a job had when it killed its process
+    survived: dict[tuple[str, str], Line] = {}  # the runs that a job had finished when it killed its process
     while todo := [j for j in jobs if j[:2] not in read(results)][:CHUNK]:
         running.unlink(missing_ok=True)
         given = [(*j, survived[j[:2]]) if j[:2] in survived else j for j in todo]
@@ -75,7 +75,7 @@ def read(results: Path) -> dict[tuple[str, str], Line]:
 
 
 def quantized(records: Sequence[Line]) -> set[str]:
-    """Up to QUANTIZED cases for each operator, those with the fewest operators first."""
+    """Up to QUANTIZED cases for each operator, cases with the fewest operators first."""
     reached = {r["case"]: rows.targets_of(r) for r in records if rows.targets_of(r)}
     uses: dict[str, int] = defaultdict(int)
     chosen = set()
@@ -90,7 +90,7 @@ def quantized(records: Sequence[Line]) -> set[str]:
 def to_prove(
     records: Sequence[Line], proofs: Sequence[Line], kept: Collection[rows.Key] = ()
 ) -> list[tuple[str, str, tuple[str, ...]]]:
-    """A case for each difference that no case has settled yet, those with the fewest differences first."""
+    """A case for each difference that no case has settled yet, cases with the fewest differences first."""
     done = {(p["case"], p["precision"]) for p in proofs}
     settled = rows.settled(records, proofs) | set(kept)
     jobs = []

@@ -1,6 +1,6 @@
-"""What runs in a child process with the prepared environment: lowerings side by side, programs on the emulation.
+"""Runs in a child process with the prepared environment: lowerings side by side, programs on the emulation.
 
-Each result is a JSON line of a file as soon as it is there; ``.running`` beside it names the job at work, so that one
+Each result is a JSON line of a file as soon as it is known; ``.running`` beside it names the current job, so that a job
 that kills the process is known.
 """
 
@@ -31,21 +31,21 @@ SOC = "SM8650"
 TARGET = Target("HTP", SOC, "2.47", execution="emulator")
 DEVICE = Target("HTP", SOC, "2.47", execution="device")
 RECIPE = "8a8w"
-STEPS = 3  # of the output's scale, by which a quantized program may be off
+STEPS = 3  # of the output's scale, the allowed error of a quantized program
 
 
 class Left(Exception):
-    """A case that cannot be compared; its text says why."""
+    """A case that cannot be compared; its text is the reason."""
 
 
 def record(jobs: Sequence[tuple[str, str]], results: str) -> None:
-    """What differs in each (case, precision)."""
+    """Writes the differences of each (case, precision)."""
     known = cases()
     _each(jobs, results, lambda at, name, precision: _recorded(known[name], precision))
 
 
 def prove(jobs: Sequence[tuple[Any, ...]], results: str) -> None:
-    """The numbers of both kinds of builders in each (case, precision, ATen targets that differ, runs so far)."""
+    """Writes the numbers of both kinds of builders for each (case, precision, ATen targets that differ, runs so far)."""
     known = cases()
     _each(jobs, results, lambda at, name, *job: _proof(known[name], at, *job))
 
@@ -54,7 +54,7 @@ At = Callable[[str, dict[str, Any]], None]
 
 
 def _each(jobs: Iterable[tuple[Any, ...]], results: str, work: Callable[..., dict[str, Any]]) -> None:
-    """``work`` is given a function that notes what it does now and what it has, and a job."""
+    """Runs all jobs.  ``work`` receives a function that records its current stage and results so far, and a job."""
     logging.disable(logging.WARNING)
     path = Path(results)
     running = path.with_suffix(".running")
@@ -82,7 +82,7 @@ def _recorded(case: Case, precision: str) -> dict[str, Any]:
         module, inputs = _module(case, precision)
         with _beside_stock(TARGET, noted), torch.no_grad():
             program = edge_program(module, inputs, env.chipset(SOC)).whole
-            noted.clear()  # of operators that are asked about while they are whole
+            noted.clear()  # drop the operators that are asked about before decomposition
             found = of_program(program)
         with _beside_stock(DEVICE, {}):
             device = {d.node: d.own for d in of_program(program)}
@@ -96,7 +96,7 @@ def _recorded(case: Case, precision: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _beside_stock(target: Target, noted: dict[str, Lowered]) -> Iterator[None]:
-    """opdb's builders for ``target``, beside ExecuTorch's; ``noted`` gets the last lowering of each node."""
+    """Registers opdb's builders for ``target`` beside ExecuTorch's; ``noted`` gets the last lowering of each node."""
 
     def lower(view: NodeView, target: Target) -> Lowered | Rejected:
         made = select.lower(view, target)
@@ -112,7 +112,7 @@ def _beside_stock(target: Target, noted: dict[str, Lowered]) -> Iterator[None]:
 
 
 def _plain(d: compared.Difference, device: compared.Side, made: Lowered | None) -> dict[str, Any]:
-    """``device``: what opdb makes of the node for a device; ``avoided``: the errata that shaped ``made``;
+    """``device``: opdb's ops of the node for a device; ``avoided``: the errata that shaped ``made``;
     ``passed``: the candidates that were passed over, with the rules that did not hold.
     """
     sides = {
@@ -127,7 +127,7 @@ def _plain(d: compared.Difference, device: compared.Side, made: Lowered | None) 
 
 
 def _module(case: Case, precision: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
-    """The quantized module is that of ExecuTorch's own quantizer."""
+    """The module and its inputs; quantized by ExecuTorch's own quantizer."""
     module, inputs = case.build(), tuple(t.contiguous() for t in case.inputs())
     with torch.no_grad():
         returned = module(*inputs)
@@ -149,7 +149,7 @@ def _module(case: Case, precision: str) -> tuple[torch.nn.Module, tuple[torch.Te
 def _proof(
     case: Case, at: At, precision: str, targets: Sequence[str], before: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """``runs``: with all builders exchanged ("theirs", "ours"); where these differ, with one operator exchanged."""
+    """``runs``: with all builders exchanged ("theirs", "ours"); if these differ, also with one operator exchanged."""
     module, inputs = _module(case, precision)
     with torch.no_grad():
         reference = _flat(module(*inputs))
@@ -177,7 +177,7 @@ def _run(
     allowed: list[float],
     how: dict[str, Any],
 ) -> dict[str, Any]:
-    """``error``: the largest over the reference's largest value; None where there are no numbers (``failure``)."""
+    """``error``: the largest error over the reference's largest value; None if there are no numbers (``failure``)."""
     left: list[str] = []
     opdb.plugins.executorch.register(target=TARGET, **how)
     try:
@@ -194,7 +194,7 @@ def _run(
 
 
 def error(got: torch.Tensor, wanted: torch.Tensor) -> float:
-    """The largest difference over the largest finite value that is wanted; infinite where shape or finiteness differ."""
+    """The largest difference over the largest finite wanted value; infinite if shape or finiteness differ."""
     if got.numel() != wanted.numel():
         return float("inf")
     got, wanted = got.reshape(wanted.shape).double(), wanted.double()
@@ -209,7 +209,7 @@ def error(got: torch.Tensor, wanted: torch.Tensor) -> float:
 
 
 def _allowed(module: Any, reference: list[torch.Tensor], tolerance: float, precision: str) -> list[float]:
-    """For each output: nothing for whole numbers, for a quantized one STEPS of its scale."""
+    """The allowed error of each output: 0 for integers, STEPS of its scale for a quantized output."""
     allowed = [tolerance if w.dtype.is_floating_point else 0.0 for w in reference]
     if precision != "fp16":
         (output,) = (n for n in module.graph.nodes if n.op == "output")
@@ -232,7 +232,7 @@ def _words(e: BaseException) -> str:
 
 
 def both() -> list[str]:
-    """Edge names that ExecuTorch and opdb have a builder for."""
+    """Edge names for which both ExecuTorch and opdb have a builder."""
     taken = opdb.plugins.executorch.register(keep_stock=True, target=TARGET)
     opdb.plugins.executorch.unregister()
     return sorted(set(taken.builders) - set(taken.added))

@@ -1,10 +1,10 @@
-"""Runs ExecuTorch's own suites with its builders and with opdb's; prints a table of what passes.
+"""Runs ExecuTorch's own suites with its builders and with opdb's; prints a table of passed tests.
 
     python benchmarks/executorch_suite [--suite operators] [--soc SM8650] [--builders opdb] [--only REGEX] [-o DIR]
 
 ``emulator`` is the suite of the Qualcomm backend on v68 (503 tests in 1.4.1, 556 in 1.5.1), ``delegate`` the operator tests of its older
-test_qnn_delegate.py, ``passes`` those of its passes, ``operators`` the suite that all backends share, in its Qualcomm flows.
-Needs the extra ``suite`` (what the suites import).  A run goes on where the last one ended.
+test_qnn_delegate.py, ``passes`` the tests of its passes, ``operators`` the suite that all backends share, in its Qualcomm flows.
+Needs the extra ``suite`` (imports of the suites).  A run continues where the last one ended.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CRASHED = {
 
 @dataclass(frozen=True)
 class Suite:
-    """``plugins`` of this folder; ``tests``: files or folders under the executorch package; ``told``: what its conftest is told.
+    """``plugins`` of this folder; ``tests``: files or folders under the executorch package; ``told``: options for its conftest.
 
     ``columns``: title -> regular expression of the tests in it.
     """
@@ -88,7 +88,7 @@ def main() -> int:
 
 
 def run(soc: str, builders: str, asked: argparse.Namespace) -> dict[str, dict[str, object]]:
-    """Test -> its line.  A child that a library kills is followed by one that goes on after that test."""
+    """Test -> its line.  If a library kills the child, the next child continues after that test."""
     prefix = "" if asked.suite == "emulator" else f"{asked.suite}-"
     results = asked.output / f"{prefix}{soc}-{builders}.jsonl"
     running = results.with_suffix(".running")
@@ -136,7 +136,7 @@ def read(results: Path) -> dict[str, dict[str, object]]:
 def print_table(
     soc: str, results: dict[str, dict[str, dict[str, object]]], columns: Mapping[str, str]
 ) -> None:
-    """Tests that passed, and those whose outputs are right by the honest tolerance too; skipped ones do not count."""
+    """Counts passed tests, and tests whose outputs are also right by the honest tolerance; skipped ones do not count."""
     print(f"{soc:8} {'column':10}" + "".join(f"{b + ' passed':>16}{b + ' honest':>16}" for b in results))
     for column, tests in columns.items():
         cells = ""
@@ -154,7 +154,7 @@ def print_table(
 
 
 def print_outcomes(soc: str, results: dict[str, dict[str, dict[str, Any]]]) -> None:
-    """The subtests of the shared suite by flow and outcome (``operators`` says what these mean)."""
+    """Prints the subtests of the shared suite by flow and outcome (``operators`` explains the outcomes)."""
     print(f"{soc:8} {'flow':16} {'builders':9}" + "".join(f"{o:>9}" for o in OUTCOMES) + f"{'all':>7}")
     for flow in FLOWS:
         for builders, lines in results.items():

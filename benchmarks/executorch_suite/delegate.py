@@ -1,7 +1,7 @@
 """A pytest plugin for the operator tests of ExecuTorch's Qualcomm delegate (``test_qnn_delegate.py``).
 
-Its tests of operators, in floats and quantized, run in the runtime of the wheel in the place of a phone or of a runner that
-has to be built; see ``recording`` for the environment.  Tests of models, scripts and the tools of Qualcomm's SDK do not run.
+Its tests of operators, in floats and quantized, run in the wheel's runtime instead of on a phone or in a runner that has to
+be built; see ``recording`` for the environment.  Tests of models, scripts and the tools of Qualcomm's SDK do not run.
 
 Each test is judged twice: by the suite's own tolerance (0.1, and 100 % for quantized ones), and by an honest one (``judge``).
 """
@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _leave_out_models() -> None:
-    """Empty classes for the networks that the file imports and this environment cannot (torchvision's): no test here uses one."""
+    """Makes empty classes for networks that the file imports and this environment lacks (torchvision's): no test here uses one."""
     spec = util.find_spec(SUITE)
     assert spec is not None and spec.origin is not None
     found = re.findall(r"^from (executorch\.examples\.\S+) import (\w+)", Path(spec.origin).read_text(), re.M)
@@ -62,7 +62,7 @@ def verify(
     method_index: int = 0, input_encodings: Sequence[Any] = (), output_encodings: Sequence[Any] = (),
     expected_profile_events: int = -1, expected_compared_events: int = -1, **more: Any,
 ) -> None:  # fmt: skip
-    """The suite's check of outputs, with the runtime of the wheel in the place of a runner."""
+    """The suite's check of outputs, with the wheel's runtime instead of a runner."""
     if expected_profile_events != -1 or expected_compared_events != -1 or more.get("output_callback"):
         pytest.skip("asks for what the built runner writes")
     if input_encodings or output_encodings or method_index:

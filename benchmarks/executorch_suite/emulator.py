@@ -1,13 +1,13 @@
 """A pytest plugin for ExecuTorch's emulator suite: another runner, builders, SoC and tolerances.
 
 The suite (``executorch/backends/qualcomm/tests/rework``) starts a runner that has to be built from source.
-Here the program is run by the runtime in the wheel.  Set by the environment, beside what ``recording`` reads:
+Here the runtime in the wheel runs the program.  Environment variables, beside those of ``recording``:
 
 * ``OPDB_SUITE_BUILDERS``: ``stock`` (ExecuTorch's) or ``opdb``;
-* ``OPDB_SUITE_SOC``: the SoC that takes the place of the suite's SM8350; e.g. SM8650.
+* ``OPDB_SUITE_SOC``: the SoC used instead of the suite's SM8350; e.g. SM8650.
 
 Each test is judged twice: by the suite's own tolerance, and by an honest one (``honest``).  Where the suite
-expects a refusal, right outputs by the honest tolerance pass as well.
+expects a refusal, outputs that are right by the honest tolerance also pass.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _remembering(enter: Any) -> Any:
 
 
 def verify(module: Any, inputs: Any, executorch_prog: Any, metrics: Any, **_: Any) -> None:
-    """The suite's check of outputs, with the runtime of the wheel in the place of the built runner."""
+    """The suite's check of outputs, with the wheel's runtime instead of the built runner."""
     import executorch.backends.qualcomm  # noqa: F401  loads the backend
     from executorch.backends.qualcomm.tests.rework.conftest import _get_expected_output
     from executorch.extension.pybindings import portable_lib

@@ -1,4 +1,4 @@
-"""When outputs are right, and what the suites' plugins have in common."""
+"""The judgement of outputs, and other code that the suites' plugins share."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ STEPS = 3
 
 
 def honest(outputs: Sequence[Any], reference: Sequence[Any], steps: Sequence[float | None] | None) -> str:
-    """ "" if the outputs are right, else what is wrong.
+    """Returns "" if the outputs are right, else the error.
 
     Float: the largest error is at most 1e-2 of the range of the reference.  Quantized: at most 3 steps from
     the reference, which PyTorch computed with the same quantized module.  Integers and bools are equal.
-    ``steps``: those of a quantized module's outputs.
+    ``steps``: the scales of a quantized module's outputs.
     """
     for i, (got, wanted) in enumerate(zip(outputs, reference, strict=True)):
         if wanted.dtype == torch.bool or not wanted.dtype.is_floating_point:
@@ -39,7 +39,7 @@ def honest(outputs: Sequence[Any], reference: Sequence[Any], steps: Sequence[flo
 
 
 def output_steps(module: Any) -> list[float | None]:
-    """The scale of each output of a quantized module; None where it does not end in a dequantize node."""
+    """The scale of each output of a quantized module; None if it does not end in a dequantize node."""
     output = next(n for n in module.graph.nodes if n.op == "output")
     values = output.args[0]
     values = values if isinstance(values, (list, tuple)) else [values]
@@ -51,7 +51,7 @@ def output_steps(module: Any) -> list[float | None]:
 
 
 def left_out() -> str:
-    """Why opdb's builders left nodes out, since the last time."""
+    """The reasons for which opdb's builders left nodes out since the last call."""
     if os.environ["OPDB_SUITE_BUILDERS"] != "opdb":
         return ""
     import opdb.plugins.executorch

@@ -1,13 +1,13 @@
 """A pytest plugin for ExecuTorch's shared operator suite (``executorch/backends/test/suite/operators``).
 
-Its Qualcomm flows (float, 8a8w, 16a8w, ...) run in the runtime of the wheel.  Set by the environment, as for
+Its Qualcomm flows (float, 8a8w, 16a8w, ...) run in the wheel's runtime.  Environment variables, as for
 ``emulator``: ``OPDB_SUITE_BUILDERS``, ``OPDB_SUITE_SOC``, ``OPDB_SUITE_ONLY``, ``OPDB_SUITE_RESULTS``.
 
-A test has one subtest for each module that it lowers; the line of a test has them all.  ``outcome`` of a subtest:
+A test has one subtest for each module that it lowers; the line of a test contains all of them.  ``outcome`` of a subtest:
 
-* ``right``: delegated, by the suite's tolerance and by the honest one (``judge``);
-* ``wrong``: the outputs are not, by one of them; ``error`` says which;
-* ``left``: nothing was delegated, or the runtime has no kernel for what was left to the CPU;
+* ``right``: delegated, and right by the suite's tolerance and by the honest one (``judge``);
+* ``wrong``: the outputs are wrong by one of them; ``error`` says which;
+* ``left``: nothing was delegated, or the runtime has no kernel for an op that was left to the CPU;
 * ``failed``: quantizing, lowering, loading or running raised;
 * ``skipped``: the suite says that the backend is not to blame; e.g. the module cannot be exported.
 """
@@ -118,7 +118,7 @@ def _outcome(summary: Any, error: str) -> str:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     torch.manual_seed(0)  # inputs are made before the suite seeds
-    random.seed(0)  # which adds a random number of its own
+    random.seed(0)  # the suite adds a random number of its own
 
 
 def pytest_runtest_logstart(nodeid: str, location: Any) -> None:

@@ -1,8 +1,8 @@
-"""A pytest plugin of the suites: which tests run, and a JSON line for each.
+"""A pytest plugin of the suites: selects the tests to run, and writes a JSON line for each.
 
-Set by the environment: ``OPDB_SUITE_ONLY``, regular expression of the tests to run; ``OPDB_SUITE_RESULTS``, file to which a
-JSON line per test is added (tests that have one do not run again).  The name of the test that runs is in the file with the
-suffix ``.running``.  The suite's own plugin puts what it saw of a test into ``seen``: ``runs`` and ``wrong``.
+Environment variables: ``OPDB_SUITE_ONLY``, regular expression of the tests to run; ``OPDB_SUITE_RESULTS``, file to which a
+JSON line per test is added (tests that have one do not run again).  The name of the running test is in the file with the
+suffix ``.running``.  The suite's own plugin puts its observations of a test into ``seen``: ``runs`` and ``wrong``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from _pytest.subtests import SubtestReport
 from judge import left_out
 
 seen: dict[str, Any] = {}
-#: What pytest says of a unittest that is marked expectedFailure and passes.
+#: pytest's message for a unittest that is marked expectedFailure and passes.
 PASSED_AGAINST_EXPECTATION = "Unexpected success"
 
 
@@ -29,12 +29,12 @@ def results() -> Path:
 
 
 def name(nodeid: str) -> str:
-    """A test without its file; e.g. TestQNNQuantizedOperator::test_qnn_backend_abs."""
+    """The name of a test without its file; e.g. TestQNNQuantizedOperator::test_qnn_backend_abs."""
     return nodeid.partition("::")[2]
 
 
 def register_opdb() -> None:
-    """Opdb's builders in the place of ExecuTorch's, where they are asked for."""
+    """Registers opdb's builders instead of ExecuTorch's, if requested."""
     sys.path.append(str(Path(__file__).parents[2] / "tests"))
     from spare_time import spare_time
 
@@ -54,7 +54,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    torch.manual_seed(1126)  # the suite's seed, which it sets once: inputs would depend on the tests before
+    torch.manual_seed(1126)  # the suite sets this seed only once, so inputs would depend on earlier tests
 
 
 def pytest_runtest_logstart(nodeid: str, location: Any) -> None:
@@ -84,7 +84,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def _beyond() -> bool:
-    """Whether all that failed is that the suite expects a refusal, or a failure, where the outputs are right."""
+    """True if the only failure is that the suite expects a refusal or a failure, but the outputs are right."""
     said = [w for w in seen.get("why", []) if w and "failed subtest" not in w]
     beyond = all("DID NOT RAISE" in w or w.startswith(PASSED_AGAINST_EXPECTATION) for w in said)
     return bool(said) and beyond and not seen.get("wrong")

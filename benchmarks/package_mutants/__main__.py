@@ -1,15 +1,15 @@
-"""Whether the checks of op packages find faults: each is put into a package, which then has to fail.
+"""Tests that the checks of op packages find faults: each is put into a package, which then has to fail.
 
     python benchmarks/package_mutants [--kind HTP|CPU|ORT|AIC] [--only TEXT] [--keep DIR] [--sanitize]
 
-A package of ops whose results depend on all that a kernel is given is written and built, and passes ``battery.py`` on Qualcomm's
-library, or in ONNX Runtime; that for Cloud AI (AIC) passes ``cloud_ai_battery.py`` on this machine, in four threads.  Then one text
-of one file at a time is changed (``mutants.py``), the package is built again, and the battery has to fail.  Prints a line for each,
+A package of ops whose results depend on everything passed to a kernel is written and built, and passes ``battery.py`` on Qualcomm's
+library, or in ONNX Runtime; the package for Cloud AI (AIC) passes ``cloud_ai_battery.py`` on this machine, in four threads.  Then one
+text of one file at a time is changed (``mutants.py``), the package is built again, and the battery has to fail.  Prints a line for each,
 and the count; exit 1 where a fault survives.
 
-With ``--sanitize`` the package is built with AddressSanitizer and UBSan.  The battery has to pass without a report of theirs, or of
-memory that the package allocated and lost; the faults are those that only such a report shows.  Of AIC, `opdb aic check` has to
-have no error, which it looks for with ThreadSanitizer and AddressSanitizer.
+With ``--sanitize`` the package is built with AddressSanitizer and UBSan.  The battery has to pass without a sanitizer's report, including
+memory that the package allocated and lost; only such a report shows these faults.  For AIC, `opdb aic check`, which uses
+ThreadSanitizer and AddressSanitizer, must not find an error.
 """
 
 from __future__ import annotations

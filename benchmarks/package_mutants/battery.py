@@ -1,8 +1,8 @@
-"""What a package has to compute and to refuse, asked of one library in this process.
+"""Checks what a package has to compute and to refuse, on one library in this process.
 
     python battery.py HTP|CPU|ORT LIBRARY
 
-Prints 'passed' where all is right; else exit code 1 with the first case that is not, or whatever ends the process.
+Prints 'passed' if all is right; else exits with code 1 and the first failing case, or with whatever ends the process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from opdb.core.op_config import ParamConfig, Quant
 TYPES = {"i8": np.int8, "u8": np.uint8, "i16": np.int16, "u16": np.uint16, "sq8": np.int8, "uq8": np.uint8,
          "sq16": np.int16, "uq16": np.uint16, "f32": np.float32}  # fmt: skip
 STEP = Quant("SCALE_OFFSET", (0.25,), (-3,))
-#: Of weighted(): list, rows, reals, mode, flag, whole, real.
+#: Parameters of weighted(): list, rows, reals, mode, flag, whole, real.
 PARAMS = (
     ParamConfig("list", "u32", (3, 4, 5), (3,)),
     ParamConfig("rows", "i32", (1, -2, 30, -4), (2, 2)),
@@ -103,7 +103,7 @@ def shifted(dtype: str, shape: tuple[int, ...], refused: str = "") -> Case:
 
 
 def between(dtype: str) -> Case:
-    """Between ops of QNN's own."""
+    """A case with the op between QNN's own ops."""
     case = shifted(dtype, (2, 3, 4))
     assert case.wanted is not None
     x, y = case.graph.tensors["x"], case.graph.tensors["y"]
@@ -168,7 +168,7 @@ def plain(kind: str, x: Any, y: Any | None) -> Case:
 
 
 def cases_of_onnx() -> Iterator[Case]:
-    """Those that a model of one node can have: no encodings."""
+    """The cases that a model of one node can have: no encodings."""
     for inputs in (("x",), ("x", "a"), ("x", None, "b"), ("x", "a", "b"), ("x", None, None)):
         yield weighted(inputs, (2, 3))
     for shape in ((6,), (3, 2), (2, 1, 3, 1, 2)):
@@ -194,7 +194,7 @@ def sides(shape: tuple[int, int]) -> Case:
 
 
 def broken() -> Case:
-    """A rule that says nothing of shapes."""
+    """A package whose rule says nothing about shapes."""
     case = plain("Positive", np.ones((9, 3), np.float32), None)
     return Case("Positive, nine rows", case.graph, case.inputs, None, "Positive.C1")
 

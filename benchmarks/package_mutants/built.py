@@ -1,4 +1,4 @@
-"""A package of the ops of ``ops.py`` on disk, with and without a fault, and what the battery says of it."""
+"""A package of the ops of ``ops.py`` on disk, with and without a fault, and the battery's verdict on it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ TIMEOUT = 120
 SANITIZE = ("-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 #: ONNX Runtime throws, so C++ has to be there when the sanitizer looks for it.
 PRELOADED = ("libasan.so", "libstdc++.so")
-#: Signals stay the vendor's, which handles its own; memory that Python never frees is in the report, too.
+#: Signals are left to the vendor's own handlers; memory that Python never frees is in the report, too.
 ASAN = "detect_leaks=1:handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_abort=0:max_malloc_fill_size=0"
 
 
 class Package:
-    """``sanitize``: with AddressSanitizer and UBSan.  Has an object file for each source."""
+    """A built package with an object file for each source.  ``sanitize``: with AddressSanitizer and UBSan."""
 
     def __init__(self, kind: str, folder: Path, sanitize: bool = False) -> None:
         catalog, kernels = ops.catalog(folder / "specs")
@@ -50,7 +50,7 @@ class Package:
         self._link(self.objects)
 
     def fails(self) -> str:
-        """Why the battery fails; "" where it does not."""
+        """The reason the battery fails; "" if it passes."""
         command = [
             sys.executable,
             "-X",
@@ -80,7 +80,7 @@ class Package:
         return said[-1][:110] if done.returncode > 0 else f"the process ends with signal {-done.returncode}"
 
     def with_fault(self, mutant: Mutant) -> str:
-        """Why the battery fails with a fault; "" where it survives."""
+        """The reason the battery fails with a fault; "" if the fault survives."""
         source = f"src/packages/{mutant.file}"
         text = (self.folder / source).read_text()
         if text.count(mutant.old) != 1:
@@ -100,7 +100,7 @@ class Package:
             changed.unlink()
 
     def _reported(self, stderr: str) -> str:
-        """What a sanitizer says of the package: an error, or memory that it allocated and lost; "" for nothing."""
+        """A sanitizer's report about the package: an error, or memory that it allocated and lost; "" for nothing."""
         found = re.search(r"ERROR: AddressSanitizer.*|.*runtime error: .*", stderr)
         blocks = re.split(r"\n\s*\n", stderr)
         own = f"{self.folder.resolve()}/"
@@ -129,6 +129,6 @@ class Package:
 
 
 def _runtime(name: str) -> str:
-    """The file of a library of the compiler's."""
+    """The file of one of the compiler's libraries."""
     command = [*compiler_command(), f"-print-file-name={name}"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

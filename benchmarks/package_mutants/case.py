@@ -14,7 +14,7 @@ Arrays = Mapping[str, Any]
 
 
 class Case:
-    """``wanted``: results by name; None where the graph has to fail.  ``refused``: words of the package's refusal."""
+    """``wanted``: results by name; None if the graph has to fail.  ``refused``: words of the package's refusal."""
 
     def __init__(
         self, name: str, graph: QnnGraph, inputs: Arrays, wanted: Arrays | None, refused: str = ""

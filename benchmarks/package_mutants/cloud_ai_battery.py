@@ -1,8 +1,8 @@
-"""What a package for Cloud AI has to compute, to infer, to divide and to refuse, asked of opdb's runner in this process.
+"""Checks what a package for Cloud AI has to compute, infer, divide and refuse, with opdb's runner in this process.
 
     python cloud_ai_battery.py FOLDER
 
-Prints 'passed' where all is right; else exit code 1 with the first case that is not, or whatever ends the process.
+Prints 'passed' if all is right; else exits with code 1 and the first failing case, or with whatever ends the process.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def grouped(shape: tuple[int, int]) -> Case:
 
 
 def cases() -> Iterator[Case]:
-    """Those that Cloud AI's tensors can say."""
+    """The cases that Cloud AI's tensors can express."""
     for inputs in (("x",), ("x", "a"), ("x", "a", "b")):
         yield weighted(inputs, (2, 3))
     for shape in ((6,), (1, 2, 3), (3, 2)):
@@ -80,7 +80,7 @@ def cases() -> Iterator[Case]:
 
 
 def check(case: Case, folder: Path) -> None:
-    """Exits with what is wrong."""
+    """Exits with the error, if there is one."""
     node = case.graph.ops[0]
     config = case.graph.op_config(node)
     package = conformance.Package(folder, API, node.op)
@@ -125,7 +125,7 @@ def runs(
 
 
 def divided(case: Case, package: conformance.Package, config: OpConfig, inputs: list[np.ndarray]) -> None:
-    """One thread alone does not compute everything, and tiles compute what the whole does."""
+    """Checks that one thread alone does not compute everything, and that tiles compute the same as the whole."""
     assert case.wanted is not None
     whole = case.wanted["y"]
     (alone,) = package.on_card(config, inputs, [0]).outputs
@@ -160,7 +160,7 @@ def tile(
 
 
 def other_types(folder: Path) -> None:
-    """A node that verify refuses, given to the kernel all the same: it says so, and writes nothing."""
+    """Checks that the kernel rejects a node that verify refuses: it reports an error and writes nothing."""
     case = shifted("sq8", (3, 5))
     config = case.graph.op_config(case.graph.ops[0])
     config = replace(config, inputs=(replace(config.inputs[0], dtype="f32", quant=None),))

@@ -1,4 +1,4 @@
-"""A package for Cloud AI on disk, with and without a fault, and what opdb says of it."""
+"""A package for Cloud AI on disk, with and without a fault, and opdb's verdict on it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ HERE = Path(__file__).parent
 TIMEOUT = 120
 #: Little optimized, without clones: kernels are small here.
 QUICK = " ".join((*(f for f in aic.CFLAGS if f != "-O3"), "-O1", "-DOPDB_NO_CLONES", "-Wno-error"))
-#: Ops that `opdb aic check` is asked about: divided with scratch, and whole with scratch.
+#: Ops for which `opdb aic check` runs: one divided with scratch, one whole with scratch.
 CHECKED = ("Grouped", "Turned")
 
 
 class Package:
-    """``sanitize``: `opdb aic check` is asked, instead of the battery."""
+    """A built package.  ``sanitize``: runs `opdb aic check` instead of the battery."""
 
     def __init__(self, kind: str, folder: Path, sanitize: bool = False) -> None:
         self.kind, self.sanitize, self.spare = kind, sanitize, folder / "fault"
@@ -33,13 +33,15 @@ class Package:
         self._make(self.written.folder)
 
     def fails(self) -> str:
-        """What is wrong without a fault; "" for nothing."""
+        """The error without a fault; "" for none."""
         return self._said(self.written.folder)
 
     def with_fault(self, mutant: Mutant) -> str:
-        """What is said of the package with a fault; "" where it survives."""
+        """The error of the package with a fault; "" if the fault survives."""
         shutil.rmtree(self.spare, ignore_errors=True)
-        shutil.copytree(self.written.folder, self.spare)  # with their times: make compiles what is changed
+        shutil.copytree(
+            self.written.folder, self.spare
+        )  # keeps their times, so make compiles only changed files
         source = self.spare / "src" / "packages" / mutant.file
         if source.read_text().count(mutant.old) != 1:
             sys.exit(f"{mutant.file}: the mutant {mutant.what!r} has to name one place")

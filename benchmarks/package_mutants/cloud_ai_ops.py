@@ -1,4 +1,4 @@
-"""The ops of the package for Cloud AI: those of ``ops.py`` that fit, and one whose threads need memory of their own."""
+"""The ops of the package for Cloud AI: the fitting ones of ``ops.py``, and one whose threads need their own memory."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ opdb_status opdb_grouped(const opdb_tensor *x, const opdb_tensor *y, void *scrat
 
 
 def write(folder: Path) -> AicFolder:
-    """The package, in ``folder / "made"``."""
+    """Writes the package to ``folder / "made"``."""
     catalog, kernels = ops.catalog(folder / "specs", GROUPED, GROUPED_C)
     fitting = [n for n in (*ops.SPECS, *GROUPED) if not aic.unfit(catalog.compiled(n))]
     choice = aic.Choice(API, name="mutants", scratch=SCRATCH)

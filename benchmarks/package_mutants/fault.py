@@ -1,4 +1,4 @@
-"""What a mutant is."""
+"""The definition of a mutant."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Mutant:
-    """``file``: below src/packages; ``old`` is in it once."""
+    """``file``: below src/packages; ``old`` occurs in it once."""
 
     what: str
     file: str

@@ -1,4 +1,4 @@
-"""Faults that no result shows: memory that is lost, or read and written where it may not be."""
+"""Faults that no result shows: memory that is lost, or invalid reads and writes."""
 
 from __future__ import annotations
 

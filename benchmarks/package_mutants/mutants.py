@@ -1,4 +1,4 @@
-"""Faults in the C that stands between whoever loads a package and a kernel: a text of a file, and what a mistake makes of it."""
+"""Faults in the C between a package's loader and a kernel: a text of a file, and the mistaken text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from memory_faults import MEMORY
 from ort_faults import OPS, VALUES
 from qnn_faults import CPU, DESCRIPTIONS, HTP, LISTS, NODES, SCALARS, TILES, VIEWS
 
-#: package kind -> what can be wrong in the files that it is made of
+#: package kind -> the possible faults in the files that it is made of
 MUTANTS = {
     "HTP": (*VIEWS, *LISTS, *SCALARS, *HTP, *TILES, *NODES, *DESCRIPTIONS),
     "CPU": (*LISTS, *CPU),

@@ -17,7 +17,7 @@ TYPES = {"f32": 1, "u8": 2, "i8": 3, "u16": 4, "i16": 5}
 
 
 def on_onnx_runtime(library: Path, found: Iterator[Case]) -> None:
-    held = ctypes.CDLL(str(library))  # ONNX Runtime unloads it; a sanitizer cannot name what is gone
+    held = ctypes.CDLL(str(library))  # ONNX Runtime unloads it; a sanitizer cannot name unloaded code
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.register_custom_ops_library(held._name)
@@ -38,7 +38,7 @@ def on_onnx_runtime(library: Path, found: Iterator[Case]) -> None:
 
 
 def model(case: Case) -> bytes:
-    """Its outputs have no shape, so that the library's inference gives it."""
+    """A model of one node; its outputs have no shape, so the library has to infer it."""
     (op,), make = case.graph.ops, onnx.helper
     attributes: dict[str, Any] = {
         p.name: list(p.value) if p.shape is not None else int(p.value) if p.dtype == "bool8" else p.value

@@ -1,4 +1,4 @@
-"""Ops whose results depend on everything that a package hands to a kernel, and their kernels."""
+"""Ops whose results depend on everything that a package passes to a kernel, and their kernels."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ opdb_status opdb_positive(const opdb_tensor *x, const opdb_tensor *y) {
 
 
 def catalog(folder: Path, more: Mapping[str, str] | None = None, more_c: str = "") -> tuple[Catalog, Path]:
-    """The specs in a folder of their own, and the file of their kernels.  ``more``: other specs, ``more_c``: their kernels."""
+    """The specs in a separate folder, and the file of their kernels.  ``more``: other specs, ``more_c``: their kernels."""
     (folder / "ops").mkdir(parents=True, exist_ok=True)
     for name, text in {**SPECS, **(more or {})}.items():
         (folder / "ops" / f"{name}.yaml").write_text(f"op: {name}\npackage: {PACKAGE}{text}")

@@ -1,4 +1,4 @@
-"""Faults in the C that stands between ONNX Runtime and a kernel."""
+"""Faults in the C between ONNX Runtime and a kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults in the C that stands between a backend of QNN and a kernel."""
+"""Faults in the C between a QNN backend and a kernel."""
 
 from __future__ import annotations
 

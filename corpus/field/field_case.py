@@ -1,4 +1,4 @@
-"""Small inputs from the field: models that people reported, and more of each kind, with what `opdb` should say of them.
+"""Small inputs from the field: models that people reported and more of each kind, with the answer `opdb` should give.
 
 A case is a function that makes the model.  In ``field_pytorch`` it returns (torch.nn.Module, inputs), in ``field_onnx`` an
 ``onnx.ModelProto``.  A kind is named as in docs/results/field-cases.md.
@@ -16,11 +16,11 @@ WITHIN = 5e-3
 
 @dataclass(frozen=True)
 class Case:
-    """One model and what becomes of it.
+    """One model and its expected outcome.
 
-    ``said`` is a piece of what `check` says; with ``exit`` 0 it is a warning or a note, with 1 a row of a node that falls back
-    to the CPU, with 2 the only line of an error, or one of `compile` where its own options are wrong.  ``results`` says whether
-    the program is run, and right.
+    ``said`` is a piece of the output of `check`; with ``exit`` 0 it is a warning or a note, with 1 a row of a node that falls back
+    to the CPU, with 2 the only line of an error, or one of `compile` if its own options are wrong.  ``results`` is True if the
+    program is run and its results are right.
     """
 
     kind: str
@@ -45,7 +45,7 @@ CASES: dict[str, list[Case]] = {}
 
 
 def case(kind: str, **other: Any) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
-    """Adds the function that follows to ``CASES``."""
+    """Adds the decorated function to ``CASES``."""
 
     def add(make: Callable[[], Any]) -> Callable[[], Any]:
         CASES.setdefault(kind, []).append(Case(kind, make, **other))

@@ -18,7 +18,7 @@ DEVICE = ("--soc", "SM8650")
 
 
 def text(body: str, opset: int = 17, domain: str = "", **weights: Any) -> onnx.ModelProto:
-    """The model of ``g (inputs) => (outputs) { nodes }``; ``weights`` are arrays, or tensors by ONNX."""
+    """The model of ``g (inputs) => (outputs) { nodes }``; ``weights`` are arrays, or ONNX tensors."""
     others = f', "{domain}" : 1' if domain else ""
     model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}{others}]> {body}')
     for name, value in weights.items():
@@ -118,7 +118,7 @@ def transpose_and_join() -> onnx.ModelProto:
                      **{"from": np.array([0, 4, 0]), "to": np.array([1, 12, 8])})  # fmt: skip
 
 
-# O3: what check takes, compile builds, on SM8350 too.
+# O3: compile builds everything that check accepts, on SM8350 too.
 
 
 def on_sm8350(body: str, shape: str = "1,16,64", **weights: Any) -> onnx.ModelProto:
@@ -220,7 +220,7 @@ def sum_over_a_window() -> onnx.ModelProto:
     )  # fmt: skip
 
 
-# O5: operators of other domains, and those that no program has.
+# O5: operators of other domains, and unknown ones.
 
 
 @case("O5")
@@ -504,7 +504,7 @@ def vector_below_int32() -> onnx.ModelProto:
     return text("g (int64[2] x) => (int64[2] y) { y = Mul(x, k) }", k=np.array([1, -(2**32)]))
 
 
-# O11: calibration.  Without --data the command refuses; ranges are those of the data.
+# O11: calibration.  The command refuses without --data; the ranges come from the data.
 
 
 @case("O11", compile_options=("--quantize", "8a8w"), exit=2, said="--data", results=False)

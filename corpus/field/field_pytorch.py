@@ -60,7 +60,7 @@ def first_input_unused() -> Made:
 
 @case("P1", **LEFT)
 def read_in_a_later_graph() -> Made:
-    """masked_scatter runs on the CPU, and the second graph reads ``y`` for its shape alone."""
+    """masked_scatter runs on the CPU, and the second graph reads only the shape of ``y``."""
     return made(
         lambda y, x: torch.ones_like(y) + F.gelu(torch.masked_scatter(x * 2, x > 0, -x.abs())),
         random(2, 8) + 10,
@@ -129,7 +129,7 @@ def on_the_cpu(x: Tensor) -> Tensor:
 
 
 class Cut(nn.Module):
-    """With a mask that a rounding does not change: the values that it takes are in order."""
+    """A module with a constant mask, which rounding cannot change: the values that it takes are in order."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -198,7 +198,7 @@ WIDE = ("--quantize", "16a8w", "--data", "example")
 
 
 class Block(nn.Module):
-    """An encoder's block of BERT."""
+    """A BERT encoder block."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -295,7 +295,7 @@ def lstm() -> Made:
 
 
 class Keeps(nn.Module):
-    """``step(cache, *inputs)`` returns the result and the cache's next value."""
+    """Keeps a cache: ``step(cache, *inputs)`` returns the result and the cache's next value."""
 
     def __init__(self, step: object, cache: Tensor) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""`opdb check`, `opdb compile` and `opdb run` on a case, as a user types them, and the results beside PyTorch or ONNX Runtime."""
+"""Runs `opdb check`, `opdb compile` and `opdb run` on a case as a user types them; compares with PyTorch or ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNIFORM = {"pixels": 255.0, "small": 0.05}
 
 @dataclass
 class Outcome:
-    """What the commands said, whether a file was written, and the error of its results: of the largest value."""
+    """The output of the commands, True if a file was written, and the error of its results relative to the largest value."""
 
     check: Done
     compile: Done
@@ -41,7 +41,7 @@ class Outcome:
 
 
 def outcome(case: Case, folder: Path, run: Command) -> Outcome:
-    """``run``: tests/forked_command.run."""
+    """Runs the commands on a case.  ``run``: tests/forked_command.run."""
 
     def opdb(*arguments: str) -> Done:
         return run([*arguments], {**os.environ, "COLUMNS": "200"}, ROOT, None, 500)
@@ -65,9 +65,9 @@ def outcome(case: Case, folder: Path, run: Command) -> Outcome:
 
 
 def off(made: list[Any], wanted: list[Any]) -> float:
-    """The largest difference as a part of the largest wanted value; infinite where types or shapes differ.
+    """The largest difference as a fraction of the largest wanted value; infinite if types or shapes differ.
 
-    QNN's tensors have a dimension at least: a scalar is one of [1].
+    QNN's tensors have at least one dimension: a scalar has shape [1].
     """
     wanted = [np.atleast_1d(w) for w in wanted]
     if [np.atleast_1d(m).shape for m in made] != [w.shape for w in wanted] or [m.dtype for m in made] != [
@@ -90,7 +90,7 @@ def _files(given: Arrays, folder: Path, named: bool) -> list[str]:
 
 
 def _pytorch(case: Case, folder: Path) -> tuple[str, Arrays, list[Any]]:
-    """The model's name, its inputs in order, and PyTorch's results; with steps the results of all."""
+    """The model's name, its inputs in order, and PyTorch's results, of all steps if there are several."""
     module, inputs = case.make()
     model = f"{Path(__file__).with_name('field_pytorch.py')}:{case.name}"
     if case.form.startswith(".pt2"):

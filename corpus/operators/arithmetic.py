@@ -14,12 +14,12 @@ TIES = torch.tensor([[1.0, 3.0, 3.0], [2.0, 2.0, 1.0]])
 
 
 def less_and_clip(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Other names of lt, clamp and mul, which PyTorch exports as they are called."""
+    """Aliases of lt, clamp and mul, which PyTorch exports under the names called."""
     return torch.where(torch.less(x, y), torch.clip(x, 0, 1), torch.multiply(x, y))
 
 
 class Lstm(nn.Module):
-    """No spec maps lstm.input: it is exported whole, and read as what PyTorch makes of it."""
+    """An LSTM.  No spec maps lstm.input: it is exported whole and read after PyTorch's decomposition."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -125,7 +125,7 @@ FIVE = (2, 2, 3, 6, 4)
 
 
 def pair(name: str, *inputs: object, backends: tuple[str, ...] = ("CPU", "HTP")) -> Case:
-    """A function of torch by its name."""
+    """A case that calls a torch function by name."""
     return Case(f"{name}_of_{len(inputs)}", f(getattr(torch, name)), inputs, backends)
 
 

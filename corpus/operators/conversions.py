@@ -1,4 +1,4 @@
-"""One module for each way in which elements are made, copied, converted, and put in another order."""
+"""One module for each way to create, copy, convert and reorder elements."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from indexing import MASK, NUMBERS
 from modules import IMAGE, Case, X, aten, f
 from torch.nn import functional
 
-#: Half precision has neither 2049 nor 70000; what is cut off is not small.
+#: Half precision has neither 2049 nor 70000; the fractions cut off are not small.
 WIDE = torch.tensor([-2.7, -0.5, 0.0, 0.3, 1.9, 2047.7, 2049.7, 70000.5])
 TRUE = torch.tensor([[-2.5, 0.0, 0.25], [1e-3, -0.0, 1.0]])
 KINDS = torch.tensor([[0, 3, 1], [2, 2, 0]])

@@ -1,4 +1,4 @@
-"""One module for each way in which ATen's core operators are used that one mapping or a short chain expresses."""
+"""One module for each use of ATen's core operators that a single mapping or a short chain expresses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VOLUME = (2, 3, 4, 6, 5)
 
 
 class Statistics(nn.Module):
-    """A normalisation with the statistics of a training."""
+    """A normalization with statistics as after training."""
 
     def __init__(self, norm: nn.Module) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Statistics(nn.Module):
 
 
 class CoreBatchNorm(nn.BatchNorm2d):
-    """The operator that PyTorch's decompositions make of it."""
+    """BatchNorm2d as the operator that PyTorch's decompositions produce."""
 
     def forward(self, x: Tensor) -> Tensor:
         held = (self.weight, self.bias, self.running_mean, self.running_var)
@@ -42,13 +42,13 @@ class CoreBatchNorm(nn.BatchNorm2d):
 
 
 def grid(mode: int, padding: int, corners: bool) -> Case:
-    """A grid that reaches beyond the image, with every way of reading it."""
+    """A grid that reaches beyond the image, in every mode."""
     call = f(lambda x, places: aten.grid_sampler_2d.default(x, places, mode, padding, corners))
     return Case(f"grid_{mode}_{padding}_{corners}", call, (IMAGE, PLACES))
 
 
 def scalar(op: str, shape: object) -> Case:
-    """An operator of a tensor and a number."""
+    """A case with a tensor and a number as operands."""
     return Case(f"{op}_number", f(lambda x: getattr(aten, op).Scalar(x, 0.75)), (shape,))
 
 

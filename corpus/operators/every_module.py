@@ -18,9 +18,9 @@ CASES = (*DIRECT, *CORE_CASES, *INDEX_CASES, *MORE_CASES, *ARITHMETIC_CASES, *WI
 
 
 def one_in(each: int) -> list[Any]:
-    """All cases as parameters: `make test` asks about one in ``each``, and about those that a backend refuses.
+    """All cases as parameters: `make test` runs one in ``each``, and those that some backend refuses.
 
-    `make breadth` asks about the others.  test_library_numbers.py always asks about every case on both backends.
+    `make breadth` runs the others.  test_library_numbers.py always runs every case on both backends.
     """
     found = []
     for i, case in enumerate(CASES):

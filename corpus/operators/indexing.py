@@ -1,4 +1,4 @@
-"""One module for each way in which elements are chosen, written to, made, and converted."""
+"""One module for each way to pick, write, create and convert elements."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Runs a QnnGraph with PyTorch, op by op, from what QNN's documents say of each op.
+"""Runs a QnnGraph with PyTorch, op by op, following QNN's documents.
 
-Independent of opdb's kernels and of the mappings: it knows QNN's layouts and parameters only.
+Independent of opdb's kernels and of the mappings: it knows only QNN's layouts and parameters.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def depthwise_conv2d(x: list[Any], p: Params, *_: Any) -> Tensor:
 
 
 def batchnorm(x: list[Any], *_: Any) -> Tensor:
-    """A factor and a term for each of the last dimension."""
+    """Applies a factor and a term per index of the last dimension."""
     y = x[0] * x[1]
     return y if len(x) < 3 or x[2] is None else y + x[2]
 
@@ -115,7 +115,7 @@ def split(x: list[Any], p: Params, *_: Any) -> list[Tensor]:
 
 
 def reduced(by: Callable[[Tensor, int], Tensor]) -> Callable[..., Tensor]:
-    """A reduction by one axis after the other; ``by`` keeps the axis as 1."""
+    """A reduction that handles one axis after another; ``by`` keeps the axis as 1."""
 
     def reduce(x: list[Any], p: Params, *_: Any) -> Tensor:
         y: Tensor = x[0]
@@ -142,7 +142,7 @@ def cumulative_sum(x: list[Any], p: Params, *_: Any) -> Tensor:
 
 
 def im2col(x: list[Any], p: Params, *_: Any) -> Tensor:
-    """The rows of a column: channels, then the rows and the columns of the kernel."""
+    """Returns columns whose rows are the channels, then the rows and the columns of the kernel."""
     (top, bottom), (left, right) = p["pad_amount"]
     image = nn.functional.pad(x[0].permute(0, 3, 1, 2), (left, right, top, bottom))
     return nn.functional.unfold(image, p["kernel_size"], p.get("dilation", 1), 0, p["stride"])
@@ -152,7 +152,7 @@ def softplus(t: Tensor, beta: float, threshold: float) -> Tensor:
     return torch.where(t * beta > threshold, t, torch.log1p(torch.exp(beta * t)) / beta)
 
 
-# By the numbers of QnnOpDef.h.
+# The numbers come from QnnOpDef.h.
 BINARY: Mapping[int, Callable[[Tensor, Tensor], Tensor]] = {
     0: torch.add, 1: torch.logical_and, 2: torch.div, 3: torch.eq, 4: torch.floor_divide, 5: torch.fmod,
     6: torch.gt, 7: torch.ge, 8: torch.lt, 9: torch.le, 10: torch.maximum, 11: torch.minimum,

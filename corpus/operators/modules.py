@@ -24,10 +24,10 @@ class Function(nn.Module):
 
 @dataclass(frozen=True)
 class Case:
-    """``shapes``: of the inputs; a tensor is taken as it is.  ``backends``: those that take the whole.
+    """``shapes``: of the inputs; tensors are used as they are.  ``backends``: those that accept the whole module.
 
-    ``off``: how far results may be off on a backend's library, relative to 1 and the value, where that is
-    more than BOUNDS has.  ``apart``: how far the mathematics of the ops may be from PyTorch's, without rounding.
+    ``off``: allowed error on a backend's library, relative to 1 and the value, if it exceeds BOUNDS.
+    ``apart``: allowed mathematical difference of the ops from PyTorch, without rounding.
     """
 
     id: str
@@ -62,7 +62,7 @@ HALVES = torch.tensor([[-2.5, -1.5, -0.5, 0.5], [1.5, 2.5, 2.4, -2.6]])
 ODD = torch.tensor([[1.0, torch.inf], [torch.nan, -torch.inf]]).half()
 PICKS = torch.tensor([[0, 3], [2, 2], [1, 0]])
 CHOICE = torch.tensor([[True], [False], [True]])
-#: How far results of the libraries may be off, relative to 1 and the value: HTP computes in half precision.
+#: Allowed error of the libraries' results, relative to 1 and the value: HTP computes in half precision.
 BOUNDS = {"CPU": 1e-5, "HTP": 5e-3}
 
 

@@ -1,4 +1,4 @@
-"""For the interpreter: the ops that move, pick, pad, pool and resize, in QNN's layouts and parameters."""
+"""Interpreter ops that move, pick, pad, pool and resize, in QNN's layouts and parameters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAD_MODES = {0: "constant", 1: "symmetric", 2: "reflect", 3: "edge"}
 
 
 def nchw(call: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """An op of NHWC by a function of NCHW."""
+    """Makes an NHWC op from an NCHW function."""
     return lambda x, p, *_: call(x[0].permute(0, 3, 1, 2), p).permute(0, 2, 3, 1)
 
 
@@ -85,7 +85,7 @@ def resized(x: list[Any], p: Params, graph: QnnGraph, outputs: tuple[str, ...]) 
 
 
 def resized_cubic(x: list[Any], p: Params, graph: QnnGraph, outputs: tuple[str, ...]) -> Tensor:
-    """Resize by CUBIC (2) with HALF_PIXEL (0) or ALIGN_CORNERS (2)."""
+    """Resizes with CUBIC (2) and HALF_PIXEL (0) or ALIGN_CORNERS (2)."""
     assert p["interpolation_mode"] == 2 and p["transformation_mode"] in (0, 2)
     size, corners = graph.tensors[outputs[0]].shape[1:3], p["transformation_mode"] == 2
     made = functional.interpolate(x[0].movedim(-1, 1), size, mode="bicubic", align_corners=corners)
@@ -107,7 +107,7 @@ def grid_sample(x: list[Any], p: Params, *_: Any) -> Tensor:
 
 
 def transpose_conv2d(x: list[Any], p: Params, *_: Any) -> Tensor:
-    """The filter is [height, width, in, out of a group]; padding cuts the full result."""
+    """The filter is [height, width, in, out of a group]; padding crops the full result."""
     image, filter_, bias = (*x, None)[:3]
     (top, bottom), (left, right) = p["pad_amount"]
     down, across = p.get("output_padding", [0, 0])

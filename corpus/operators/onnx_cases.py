@@ -1,8 +1,8 @@
-"""ONNX's own tests of operators: the model of each as a PyTorch module, the inputs, the numbers it should give.
+"""ONNX's own tests of operators: the model of each as a PyTorch module, the inputs, the expected numbers.
 
-``onnx.backend.test`` makes the models.  Its tests give shapes, axes and the like as inputs; a model that people have
-says them in the file.  So a model that cannot be read for that is read with its inputs of rank 0 and 1 in the file, at
-first all but the first one.
+``onnx.backend.test`` makes the models.  Its tests pass shapes, axes and the like as inputs; real models have them in the
+file.  If a model cannot be read for that reason, its inputs of rank 0 and 1 are put into the file, at first all but the
+first one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from opdb.programs.onnx.node import tensor
 RELATIVE, ABSOLUTE = 1e-3, 1e-7
 #: In 16 bits the expected numbers are rounded themselves, on another way: two units in the last place.
 UNITS = {"float16": 2 * 2.0**-10, "bfloat16": 2 * 2.0**-7}
-#: ONNX's reference divides by n * scale - 1, which is no whole number here; ONNX's text, ONNX Runtime and opdb by the
+#: ONNX's reference divides by n * scale - 1, which is not an integer here; ONNX's text, ONNX Runtime and opdb divide by the
+#: number of results - 1.
 #: number of results - 1.
 OTHERS_NUMBERS = {
     "test_resize_downsample_scales_cubic_align_corners",
@@ -42,7 +43,7 @@ def cases() -> tuple[Any, ...]:
 
 
 def read(case: Any) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
-    """The module of a case and the tensors it runs on.  Raises OpdbError with the reason why there is none."""
+    """The module of a case and its input tensors.  Raises OpdbError with the reason if there is none."""
     model = case.model
     given = {i.name: array(x) for i, x in zip(model.graph.input, case.data_sets[0][0], strict=True)}
     for kept in (len(given), 1, 0):
@@ -65,7 +66,7 @@ def array(x: Any) -> np.ndarray[Any, Any]:
 
 
 def difference(got: list[np.ndarray[Any, Any]], case: Any) -> str:
-    """How the numbers differ from the expected ones; bfloat16 may be given by its bits."""
+    """The difference from the expected numbers as text, "" for none; bfloat16 may be given by its bits."""
     for g, w in zip(got, map(array, case.data_sets[0][1]), strict=False):
         if g.size != w.size:
             return f"{g.size} numbers, not {w.size}"

@@ -1,4 +1,4 @@
-"""ONNX's own tests of operators on the C kernels: the module of its model, through the specs, and its outputs."""
+"""Runs ONNX's own tests of operators on the C kernels: the module of its model, through the specs, and its outputs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RIGHT, WRONG, UNREAD, KNOWN, UNMAPPED, REFUSED, NO_KERNEL = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """``operator``: that of the model's first node.  ``text``: why it is not right."""
+    """``operator``: that of the model's first node.  ``text``: the reason it is not right."""
 
     name: str
     operator: str
@@ -74,6 +74,6 @@ def _outcome(case: Any) -> Outcome:
 
 
 def _held(x: torch.Tensor) -> np.ndarray[Any, Any]:
-    """As opdb's graphs hold it: no 64-bit indices, bfloat16 by its bits."""
+    """Converts a tensor to the form of opdb's graphs: no 64-bit indices, bfloat16 by its bits."""
     x = x.to(torch.int32) if x.dtype == torch.int64 else x
     return np.ascontiguousarray((x.view(torch.uint16) if x.dtype == torch.bfloat16 else x).numpy())

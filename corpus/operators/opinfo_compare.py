@@ -1,9 +1,9 @@
-"""How far a library's results may be from PyTorch's.
+"""The allowed difference of a library's results from PyTorch's.
 
-Floats: BOUNDS of modules.py, relative to 1 and the value; where terms are summed, to the largest of 1 and the results,
-for the terms may cancel.  HTP computes in half precision: its result may also be off by as much as PyTorch's own is
-after every input moved by UNITS of half precision, and beyond half's largest number anything is right.  NaN and
-infinities are to be the same ones.  Whole numbers and truth values are equal.
+Floats: BOUNDS of modules.py, relative to 1 and the value; for sums, relative to the largest of 1 and the results,
+because the terms may cancel.  HTP computes in half precision: its result may also be off by as much as PyTorch's changes
+when every input moves by UNITS of half precision, and any result is right beyond half's largest number.  NaN and
+infinities have to match.  Integers and booleans are equal.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ SUMS = re.compile(
 )
 HALF = torch.finfo(torch.float16)
 EPS = {"CPU": torch.finfo(torch.float32).eps, "HTP": HALF.eps, "KERNELS": torch.finfo(torch.float32).eps}
-#: How far, and how often, inputs are moved to see how much a result depends on their last places.
+#: Distance and number of the moves of inputs that show how much a result depends on their last digits.
 UNITS, DRAWS = 4, 6
 Array = np.ndarray[Any, Any]
 
 
 def rounded(x: Tensor) -> Tensor:
-    """``x`` with values of half precision."""
+    """``x`` rounded to half precision."""
     if x.dtype != torch.float32:
         return x
     half = x.half().float()

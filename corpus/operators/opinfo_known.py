@@ -1,4 +1,4 @@
-"""OpInfo samples whose numbers are not PyTorch's, by (OpInfo, data type, backend): every one of them fails."""
+"""OpInfo samples whose numbers differ from PyTorch's, by (OpInfo, data type, backend): every one of them fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CANCELLED = "parts of 15 cancel to 2, which is off by two of the parts' units in
 
 @dataclass(frozen=True)
 class Known:
-    """``listed``: the numbers of the samples; e.g. "3 5-7"."""
+    """``listed``: the indices of the samples; e.g. "3 5-7"."""
 
     why: str
     listed: str

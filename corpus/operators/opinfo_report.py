@@ -1,6 +1,6 @@
 """Runs every OpInfo sample and writes the figures: python corpus/operators/opinfo_report.py [OUTCOMES.jsonl]
 
-The outcome of each sample is appended to the file; what is in it already is not run again.
+The outcome of each sample is appended to the file; samples already in it are not run again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from opinfo_samples import BY_NAME, TAKEN, UNTAKEN, kind_of, samples
 from opdb.execute.libraries.client import VendorWorker
 from opdb.generated.builders import TARGETS
 
-#: Families of reasons, in the order in which they are looked for.
+#: Families of reasons, in search order.
 FAMILIES = (
     ("size 0", r"has no element"),
     ("complex or another type without a counterpart", r"QNN has no counterpart of"),

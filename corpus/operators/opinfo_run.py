@@ -1,4 +1,4 @@
-"""One sample from the call to numbers: export, lower, QNN graph, library, and PyTorch judges."""
+"""Takes one sample from the call to numbers: export, lower, QNN graph, library, compared with PyTorch."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from opdb.programs.torch.program import Program
 from opdb.runtime.kernels import run_graph
 from opdb.runtime.native import KernelError
 
-#: opdb's own kernels take what the op definitions accept.
+#: opdb's own kernels accept everything that the op definitions accept.
 PLACES = {
     "CPU": Target("CPU", execution="emulator"),
     "HTP": Target("HTP", "SM8650", execution="emulator"),
     "KERNELS": Target(),
 }
-#: How a sample ends: its numbers are PyTorch's; refused with a reason; a target that no spec maps; torch.export or
+#: The outcome of a sample: its numbers match PyTorch's; refused with a reason; a target that no spec maps; torch.export or
 #: PyTorch itself refuses it; anything else.
 RIGHT, REFUSED, UNMAPPED, NO_PROGRAM, FAILED = "right", "refused", "unmapped", "no program", "failed"
 
 
 @dataclass(frozen=True)
 class Computed:
-    """What ``Library.run`` gives, as far as it is read here."""
+    """The part of the result of ``Library.run`` that is read here."""
 
     outputs: Mapping[str, np.ndarray[Any, Any]]
     verdict: str = "yes"
@@ -59,7 +59,7 @@ class Kernels:
 
 @dataclass(frozen=True)
 class Outcome:
-    """``targets``: the ATen targets of the program's nodes.  ``text``: why it is not right."""
+    """``targets``: the ATen targets of the program's nodes.  ``text``: the reason it is not right."""
 
     sample: str
     backend: str
@@ -70,7 +70,7 @@ class Outcome:
 
 
 def outcomes(sample: Sample, workers: Mapping[str, Library]) -> Iterator[Outcome]:
-    """The outcome on each backend of ``workers``: of the first form that is accepted, else of the first."""
+    """The outcome on each backend of ``workers``: of the first accepted form, else of the first form."""
     left = dict.fromkeys(workers)
     for form, module, inputs in sample.forms():
         program = read(module, inputs)
@@ -91,7 +91,7 @@ def outcomes(sample: Sample, workers: Mapping[str, Library]) -> Iterator[Outcome
 
 
 def read(module: Call, inputs: tuple[Tensor, ...]) -> Program | str:
-    """The program of a call, or why there is none."""
+    """The program of a call, or the reason there is none."""
     try:
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
@@ -136,7 +136,7 @@ def judge(
         if error.status != "unsupported":
             return replace(base, text=str(error))
         return replace(base, outcome=REFUSED, text=str(error))
-    except Exception as error:  # what must not be
+    except Exception as error:  # must never happen
         return replace(base, text=f"{type(error).__name__}: {str(error)[:300]}")
     return replace(base, outcome=FAILED, text=wrong) if wrong else replace(base, outcome=RIGHT)
 
@@ -144,7 +144,7 @@ def judge(
 def run(
     part: Part, program: Program, module: Call, inputs: tuple[Tensor, ...], backend: str, worker: Library
 ) -> str:
-    """What is wrong with the library's results, "" for nothing."""
+    """The error of the library's results; "" for none."""
     if backend == "HTP":
         inputs = tuple(rounded(x) for x in inputs)
     pairs = [(part.inputs[k], x) for k, x in zip(program.inputs, inputs, strict=True) if k in part.inputs]
@@ -167,10 +167,10 @@ def called(module: Call, inputs: Sequence[Tensor]) -> list[Tensor]:
 
 
 def as_numpy(stored: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
-    """numpy has no bfloat16: they are stored as the upper halves of floats."""
+    """Widens bfloat16, which numpy lacks: it is stored as the upper halves of floats."""
     return (stored.astype(np.uint32) << 16).view(np.float32) if dtype == "bf16" else stored
 
 
 def held(x: Tensor) -> np.ndarray[Any, Any]:
-    """QNN has no 64-bit indices."""
+    """Converts 64-bit indices, which QNN lacks, to 32 bits."""
     return (x.to(torch.int32) if x.dtype == torch.int64 else x).contiguous().numpy()

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
-#: Data types in which every sample is run, and those that no backend takes: one sample shows the refusal.
+#: Data types in which every sample is run, and types that no backend accepts: one sample shows the refusal.
 TAKEN = (torch.float32, torch.int32, torch.int64, torch.bool)
 UNTAKEN = (torch.float64, torch.complex64)
 BY_NAME = {info.full_name: info for info in op_db}
@@ -25,7 +25,7 @@ SEED = 7
 
 
 class Call(nn.Module):
-    """``op`` of a tree of arguments; _PLACE among its ``leaves`` is a tensor, the last ones are constants."""
+    """Calls ``op`` with a tree of arguments; _PLACE among its ``leaves`` is a tensor, the last ones are constants."""
 
     def __init__(self, op: Callable[..., Any], leaves: list[Any], tree: Any, constants: list[Tensor]) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Call(nn.Module):
 
 
 class _Place:
-    """Where a tensor goes."""
+    """Marks the position of a tensor."""
 
 
 _PLACE = _Place()
@@ -72,7 +72,7 @@ class Sample:
 
 
 def samples(name: str, dtype: torch.dtype) -> Iterator[Sample]:
-    """The samples of an OpInfo, the same ones on every call; none where it does not have the data type."""
+    """The samples of an OpInfo, the same on every call; none if it does not support the data type."""
     info = BY_NAME[name]
     if dtype not in info.supported_dtypes("cpu"):
         return
@@ -84,5 +84,5 @@ def samples(name: str, dtype: torch.dtype) -> Iterator[Sample]:
 
 
 def kind_of(dtype: torch.dtype) -> str:
-    """Its name; e.g. float32."""
+    """The name of the data type; e.g. float32."""
     return str(dtype).removeprefix("torch.")

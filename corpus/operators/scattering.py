@@ -1,4 +1,4 @@
-"""For the interpreter: the ops that write to places, and those that make or change integers and truth values."""
+"""Interpreter ops that write to indices, and ops that make or change integers and booleans."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from opdb.core.graph import QnnGraph
 
 Params = dict[str, Any]
-#: What becomes of the old and the new value, by the numbers of QnnOpDef.h.
+#: Combines the old and the new value, by the numbers of QnnOpDef.h.
 REDUCTIONS: Mapping[int, Callable[[Any, Any], Any]] = {
     0: lambda old, new: new,
     1: lambda old, new: old + new,

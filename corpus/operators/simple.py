@@ -1,4 +1,4 @@
-"""For the interpreter: casts, limits, rests of divisions."""
+"""Interpreter ops for casts, limits and remainders."""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
-"""The modules of ``every_module`` through ExecuTorch's whole flow with opdb's builders: what is delegated, and right.
+"""Runs the modules of ``every_module`` through ExecuTorch's whole flow with opdb's builders; reports delegation and accuracy.
 
-``fp16``: a module as it is; PyTorch's run judges.  Else a recipe of the quantizer, calibrated on the module's inputs;
-PyTorch's run of the quantized module judges, in steps of each output's encoding, or that of the module itself where it
-is nearer (HTP rounds nothing where a Quantize and a Dequantize meet; e.g. asin of 1).
+``fp16``: a module as it is, compared with PyTorch's run.  Else a recipe of the quantizer, calibrated on the module's inputs
+and compared with PyTorch's run of the quantized module, in steps of each output's encoding, or with the module itself if
+that is nearer (HTP rounds nothing where a Quantize and a Dequantize meet; e.g. asin of 1).
 
 * ``right``: delegated whole, and near enough: floats within 1e-2 of the largest value, quantized results within three
-  steps (in 16 bits within 5e-3 of the largest value, where that is more: HTP computes some in fp16), whole numbers and
-  booleans the same;
+  steps (in 16 bits within 5e-3 of the largest value, if that is more: HTP computes some in fp16), integers and booleans
+  equal;
 * ``partly``: right, and some nodes run on the CPU;
 * ``wrong``: further off;
-* ``ends``: quantizing, exporting or running raised; e.g. ExecuTorch's runtime has no kernel for what was left to the CPU;
-* ``floats``: nothing that leaves is quantized, though a recipe was asked for; e.g. comparisons of whole numbers.
+* ``ends``: quantizing, exporting or running raised; e.g. ExecuTorch's runtime has no kernel for an op left to the CPU;
+* ``floats``: no output is quantized, though a recipe was requested; e.g. comparisons of integers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STEPS, PART, FLOATS = 3.01, 5e-3, 1e-2
 
 
 def measure(names: list[str], recipe: str, soc: str) -> list[dict[str, Any]]:
-    """What a child process does: a line for each module."""
+    """The work of a child process: a line for each module."""
     sys.path.append(str(Path(__file__).parents[2] / "tests"))
     from spare_time import spare_time
 
@@ -69,12 +69,12 @@ def _measured(name: str, recipe: str, soc: str) -> dict[str, Any]:
 
 
 def _copied(inputs: Any) -> Any:
-    """Modules may write into what they are given."""
+    """Copies the inputs, because modules may write into them."""
     return [i.clone() for i in inputs]
 
 
 def _scales(quantized: Any) -> list[float | None]:
-    """The scale of each result; None of one that is not quantized."""
+    """The scale of each result; None for a result that is not quantized."""
     ends = tree_leaves(next(n for n in quantized.graph.nodes if n.op == "output").args[0])
     known = [_is_dequantize(n) and isinstance(n.args[1], float) for n in ends]
     return [n.args[1] if k else None for n, k in zip(ends, known, strict=True)]
@@ -85,7 +85,7 @@ def _is_dequantize(node: Any) -> bool:
 
 
 def _compared(got: Any, wanted: Any, exact: Any, scales: list[float | None]) -> tuple[float, bool]:
-    """The largest error, in steps of what is quantized, else as a part of the largest value; and whether all are near."""
+    """The largest error, in steps for quantized results, else relative to the largest value; and True if all are near."""
     largest, right = 0.0, True
     for g, w, e, scale in zip(got, wanted, exact, scales, strict=True):
         if g.shape != w.shape:
@@ -107,14 +107,14 @@ def _off(got: Any, wanted: Any) -> Any:
 
 
 def operators() -> dict[str, list[str]]:
-    """What a child process does: module -> the ATen operators in it, as exported and as PyTorch calls them."""
+    """The work of a child process: module -> the ATen operators in it, as exported and as PyTorch calls them."""
     return {case.id: _operators(case) for case in CASES if "HTP" in case.backends}
 
 
 def _operators(case: Any) -> list[str]:
     try:
         program = torch.export.export(case.build(), case.inputs())
-    except Exception:  # what PyTorch does not export has no operators
+    except Exception:  # a module that PyTorch does not export has no operators
         return []
     module, inputs = case.build(), _copied(case.inputs())
     with _Called() as called:
@@ -124,7 +124,7 @@ def _operators(case: Any) -> list[str]:
 
 
 class _Called(TorchDispatchMode):
-    """What PyTorch's own functions come to."""
+    """Records the operators that PyTorch's own functions call."""
 
     def __init__(self) -> None:
         super().__init__()

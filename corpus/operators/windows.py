@@ -1,4 +1,4 @@
-"""Cases of what reads windows: pools, normalisations, convolutions, resizes, sorting."""
+"""Cases of ops that read windows: pools, normalizations, convolutions, resizes, sorting."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ LINE, VOLUME = (2, 4, 11), (2, 3, 4, 6, 5)
 
 
 def average(name: str, n: int, *args: object, shape: object = None, **more: object) -> Case:
-    """A mean pool of n dimensions."""
+    """A case of average pooling in n dimensions."""
     module = getattr(nn, f"AvgPool{n}d")
     return Case(name, lambda: module(*args, **more), (shape or (LINE, IMAGE, VOLUME)[n - 1],))
 
 
 def largest(name: str, n: int, *args: object, shape: object = None, **more: object) -> Case:
-    """A maximum pool of n dimensions."""
+    """A case of maximum pooling in n dimensions."""
     module = getattr(nn, f"MaxPool{n}d")
     return Case(name, lambda: module(*args, **more), (shape or (LINE, IMAGE, VOLUME)[n - 1],))
 
@@ -130,7 +130,7 @@ NORMS = (
 
 
 def convolution(name: str, kind: str, *args: object, shape: object, **more: object) -> Case:
-    """A convolution of a module of torch.nn."""
+    """A case of a convolution module of torch.nn."""
     return Case(name, lambda: getattr(nn, kind)(*args, **more), (shape,), off={"HTP": 1e-2})
 
 

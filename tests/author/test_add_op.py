@@ -1,4 +1,4 @@
-"""Drafts kept in specs/drafts: `opdb add-op` takes them up, new ops and next versions of specs alike."""
+"""Drafts kept in specs/drafts: `opdb add-op` picks them up, both new ops and next versions of specs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def errata_of(op: str, folder: Path) -> list[Path]:
 
 @pytest.fixture
 def specs(tmp_path: Path) -> Path:
-    """A copy of the specs, with the draft of an op in the place of its spec and of what names the op."""
+    """A copy of the specs in which a draft replaces the spec of an op and everything that names the op."""
     folder = tmp_path / "specs"
     shutil.copytree(SPECS, folder, ignore=shutil.ignore_patterns("drafts", "__pycache__"))
     (folder / "ops" / "ElementWiseRound.yaml").unlink()
@@ -42,7 +42,7 @@ def specs(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_kept_draft_is_taken_up_and_moves(specs: Path) -> None:
+def test_a_kept_draft_is_used_and_moved_to_the_specs(specs: Path) -> None:
     kept = specs / "drafts" / "ElementWiseRound.yaml"
     text = kept.read_text(encoding="utf-8")
     new = add_op.draft("ElementWiseRound", specs)
@@ -54,7 +54,7 @@ def test_a_kept_draft_is_taken_up_and_moves(specs: Path) -> None:
         add_op.draft("ElementWiseRound", specs)
 
 
-def test_a_kept_draft_that_cannot_be_read_stays(specs: Path) -> None:
+def test_an_unreadable_kept_draft_stays_in_place(specs: Path) -> None:
     kept = specs / "drafts" / "ElementWiseRound.yaml"
     kept.write_text(
         kept.read_text(encoding="utf-8").replace("op: ElementWiseRound", "op: ElementWiseRound\nsurplus: 1"),
@@ -75,7 +75,7 @@ def test_another_target_asks_for_a_new_draft(specs: Path) -> None:
     assert (specs / "drafts" / "ElementWiseRound.yaml").is_file()
 
 
-def test_a_deleted_spec_is_drafted_anew_although_errata_and_candidates_name_the_op(specs: Path) -> None:
+def test_a_deleted_spec_is_redrafted_despite_errata_and_candidates(specs: Path) -> None:
     shutil.copytree(SPECS / "errata", specs / "errata", dirs_exist_ok=True)
     with pytest.raises(SpecError, match="no op 'ElementWiseRound' in ops/"):
         read_catalog(specs)
@@ -104,7 +104,7 @@ def test_the_next_version_of_a_spec_takes_its_place(specs: Path) -> None:
     assert path.read_text(encoding="utf-8") == new.text and not kept.exists()
 
 
-def test_a_next_version_that_cannot_be_read_leaves_the_spec(specs: Path) -> None:
+def test_an_unreadable_next_version_leaves_the_spec(specs: Path) -> None:
     path, kept = specs / "ops" / "Relu.yaml", specs / "drafts" / "Relu.yaml"
     old = path.read_text(encoding="utf-8")
     kept.write_text(old + "surplus: 1\n", encoding="utf-8")
@@ -119,8 +119,8 @@ def test_drafts_can_be_read_with_the_specs(specs: Path) -> None:
     assert catalog.compiled("ElementWiseRound").rule_ids()
 
 
-def test_a_target_with_candidates_gets_one_more_in_its_family(specs: Path) -> None:
-    """The draft of the mapping is the last candidate; what a person must say stands in it as comments."""
+def test_a_target_with_candidates_gets_another_in_its_family(specs: Path) -> None:
+    """The drafted mapping is the last candidate; comments mark the parts a person must fill in."""
     new = add_op.draft("ElementWiseRound", specs, ["aten.relu6.default"])
     assert "aten.relu6.default" not in new.text
     path = specs / "torch" / "hardtanh.yaml"

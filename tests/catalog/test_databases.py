@@ -1,4 +1,4 @@
-"""The `tmp_db_url` fixture: each test has an empty database of its own."""
+"""The `tmp_db_url` fixture: each test has a separate empty database."""
 
 from __future__ import annotations
 

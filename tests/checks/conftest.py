@@ -1,4 +1,4 @@
-"""The corpus of PyTorch operators, whose modules import each other by name."""
+"""Makes the corpus of PyTorch operators importable; its modules import each other by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts with reasons: what guards, rules and missing mappings say of real modules."""
+"""Verdicts with reasons: guards, rules and missing mappings on real modules."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ REJECTED = {
 
 
 @pytest.mark.parametrize("name", REJECTED)
-def test_a_rejected_node_says_which_rule_and_which_values(name: str) -> None:
+def test_a_rejected_node_names_its_rule_and_values(name: str) -> None:
     module, inputs, rule, words = REJECTED[name]
     row = only(module, *inputs)
     assert row.verdict == "rejected" and not row.ops
@@ -157,7 +157,7 @@ def test_a_rule_of_the_backend_rejects() -> None:
     ]
 
 
-def test_a_backend_without_documents_is_never_called_supported() -> None:
+def test_a_backend_without_documents_is_never_supported() -> None:
     row = only(torch.isinf, r(3).half(), target=Target("HTA"))
     assert row.verdict == "rejected"
     assert {q["message"] for q in row.reasons} == {
@@ -165,7 +165,7 @@ def test_a_backend_without_documents_is_never_called_supported() -> None:
     }
 
 
-def test_layer_norm_over_two_dimensions_takes_the_form_that_the_backend_has() -> None:
+def test_layer_norm_over_two_dimensions_takes_a_supported_form() -> None:
     module, x = nn.LayerNorm((8, 6)), r(2, 4, 8, 6)
     assert only(module, x, target=CPU).ops == ("LayerNorm",)
     row = only(module, x, target=HTP)
@@ -173,14 +173,14 @@ def test_layer_norm_over_two_dimensions_takes_the_form_that_the_backend_has() ->
     assert [q["rule"] for q in row.reasons] == ["LayerNorm.H5"]  # why the direct form was passed over
 
 
-def test_a_transpose_that_a_layout_needs_is_judged_too() -> None:
+def test_transposes_added_for_a_layout_are_judged_too() -> None:
     row = only(nn.Conv2d(3, 4, 3).double(), r(1, 3, 8, 8).double())
     assert "Transpose" not in str(row.reasons[0]["rule"])
     inner = [q for q in row.reasons if q["rule"].startswith("Transpose.")]
     assert inner and inner[0]["message"].startswith("the Transpose that brings x into its layout: ")
 
 
-def test_an_unknown_target_is_the_hosts() -> None:
+def test_an_unknown_target_goes_to_the_host() -> None:
     row = only(torch.digamma, r(3))
     assert (row.verdict, row.reasons[0]["message"]) == ("host", "no spec maps aten.digamma.default")
     assert unmapped_reason("aten.argsort.stable").message.endswith(
@@ -191,7 +191,7 @@ def test_an_unknown_target_is_the_hosts() -> None:
     )
 
 
-def test_symbolic_shapes_are_refused_with_the_cure() -> None:
+def test_symbolic_shapes_are_refused_with_a_fix() -> None:
     program = torch.export.export(
         nn.Linear(4, 5), (r(3, 4),), dynamic_shapes=({0: torch.export.Dim("batch")},)
     )
@@ -200,7 +200,7 @@ def test_symbolic_shapes_are_refused_with_the_cure() -> None:
     assert "symbolic dimension" in row.reasons[0]["message"] and "static shapes" in row.reasons[0]["message"]
 
 
-def test_decomposition_of_the_program_is_tried_when_asked() -> None:
+def test_decompose_makes_unmapped_operators_supported() -> None:
     assert [row.verdict for row in rows_of(torch.rad2deg, r(3))] == ["host"]
     rows = rows_of(torch.rad2deg, r(3), decompose=True)
     assert [(row.target, row.verdict) for row in rows] == [
@@ -208,7 +208,7 @@ def test_decomposition_of_the_program_is_tried_when_asked() -> None:
     ]
 
 
-def test_places_name_module_and_line() -> None:
+def test_locations_name_module_and_line() -> None:
     case = next(c for c in CASES if c.id == "attention")
     rows = rows_of(case.build(), *case.inputs())
     assert rows[0].module == "norm" and rows[0].line.startswith("modules.py:")
@@ -237,8 +237,8 @@ def test_partitions_are_cut_at_unsupported_nodes() -> None:
     assert partitions_of(lambda x: (torch.relu(x), torch.tanh(x)), x) == 2
 
 
-def test_neighbours_exchange_one_layout() -> None:
-    """Three Transposes at the ends of two convolutions, none between them."""
+def test_adjacent_convolutions_share_one_layout() -> None:
+    """There are three Transposes at the ends of two convolutions and none between them."""
     case = next(c for c in CASES if c.id == "convolutions")
     module, inputs = case.build(), case.inputs()
     program = Program(export(module, inputs))
@@ -249,14 +249,14 @@ def test_neighbours_exchange_one_layout() -> None:
     assert [t.name for t in graph.outputs] == ["conv2d_1", "add"]
 
 
-def test_a_reshape_between_types_is_refused_though_the_library_takes_it() -> None:
+def test_a_reshape_between_types_is_refused() -> None:
     x = TensorRef((2, 3), "f32", key=("x", 0))
     y = TensorRef((6,), "uq8", key=("y", 0), quant=Quant("SCALE_OFFSET", (0.1,), (0,)))
     (reason,) = judge(Lowered("Reshape", (LoweredOp("Reshape", (x,), (), (y,)),)), HTP)
     assert (reason.rule, reason.warning) == ("Reshape.C1", False)
 
 
-def test_rows_that_the_library_writes_elsewhere_are_refused() -> None:
+def test_scatter_nd_with_misplaced_rows_is_refused() -> None:
     """HTP 2.47 validates and finalizes this ScatterNd, and computes wrong results."""
 
     emulator = replace(HTP, execution="emulator")
@@ -273,7 +273,7 @@ def test_rows_that_the_library_writes_elsewhere_are_refused() -> None:
     assert (reason.rule, reason.warning) == ("HTP-0093", True)
 
 
-def test_an_input_without_elements_is_no_end_of_the_graph() -> None:
+def test_an_empty_input_is_not_an_input_of_the_graph() -> None:
     program = Program(export(Function(lambda a, b: torch.cat([a, b], 1)), (torch.zeros(0), r(2, 3))))
     assert len(program.inputs) == 2
     graph = build_graph(program, check_nodes(program, HTP).lowered)
@@ -299,7 +299,7 @@ def test_constants_are_computed_ahead() -> None:
     torch.testing.assert_close(run(graph, [x])[0], Folded()(x))
 
 
-def test_half_precision_graph() -> None:
+def test_a_half_precision_graph_is_right_on_htp() -> None:
     module, x = nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 4)), r(3, 8)
     program = Program(export(module, (x,)), "f16")
     coverage = check_nodes(program, HTP)
@@ -310,7 +310,7 @@ def test_half_precision_graph() -> None:
     assert rows_of(module[0], x, target=CPU, float_dtype="f16")[0].verdict == "rejected"
 
 
-def test_64_bit_integers_are_carried_in_32() -> None:
+def test_64_bit_integers_are_stored_in_32_bits() -> None:
     table = torch.tensor([[1], [-(2**31)]])
     program = Program(export(Function(lambda x: torch.maximum(x, table)), (torch.tensor([[5, 6]]),)))
     graph = build_graph(program, check_nodes(program, CPU).lowered)
@@ -321,7 +321,7 @@ def test_64_bit_integers_are_carried_in_32() -> None:
     assert row.verdict == "rejected" and str(-(2**31) - 1) in row.reasons[0]["message"]
 
 
-def test_outputs_that_are_inputs_or_constants() -> None:
+def test_outputs_may_be_inputs_or_constants() -> None:
     program = Program(export(Function(lambda x: (x.clone(), torch.relu(x))), (r(3),)))
     graph = build_graph(program, check_nodes(program, CPU).lowered)
     x = torch.tensor([-1.0, 0.0, 2.0])
@@ -331,7 +331,7 @@ def test_outputs_that_are_inputs_or_constants() -> None:
     assert [t.tolist() for t in run(graph, [x])] == [[0.0, 0.0, 2.0], [1.0, 1.0]]
 
 
-def test_a_graph_of_a_rejected_node_is_refused_with_the_reason() -> None:
+def test_a_graph_with_a_rejected_node_is_refused_with_the_reason() -> None:
     program = Program(export(Function(torch.digamma), (r(3),)))
     with pytest.raises(
         OpdbError, match=r"the node digamma \(aten.digamma.default\) cannot be a QNN op: no spec maps"
@@ -339,7 +339,7 @@ def test_a_graph_of_a_rejected_node_is_refused_with_the_reason() -> None:
         build_graph(program, check_nodes(program, CPU).lowered)
 
 
-def test_a_buffer_that_changes_is_an_input_and_an_output() -> None:
+def test_a_mutated_buffer_is_an_input_and_an_output() -> None:
     class Counter(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -358,7 +358,7 @@ def test_a_buffer_that_changes_is_an_input_and_an_output() -> None:
         partition(program, CPU)
 
 
-def test_a_rejected_node_has_its_nearest_form() -> None:
+def test_a_rejected_node_lists_its_nearest_form() -> None:
     row = only(torch.relu, r(2, 3).half())
     assert row.verdict == "rejected"
     (near,) = row.nearest
@@ -368,12 +368,12 @@ def test_a_rejected_node_has_its_nearest_form() -> None:
     assert only(torch.relu, r(2, 3)).nearest == ()
 
 
-def test_a_form_whose_guard_refuses_has_none() -> None:
+def test_a_form_refused_by_its_guard_has_no_nearest() -> None:
     assert only(lambda a, b: torch.add(a, b, alpha=2), r(3), r(3)).nearest == ()
 
 
 def test_1500_nodes_take_less_than_a_second() -> None:
-    """Of the processor; no two layers are alike, so that no verdict serves twice in a run."""
+    """CPU time; no two layers are alike, so no verdict is reused in a run."""
 
     class Deep(nn.Module):
         def __init__(self) -> None:

@@ -46,31 +46,31 @@ def row(call: Callable[..., Any], *inputs: torch.Tensor) -> Row:
         (lambda x: torch.split(x, 1), (r(3, 4),), 0),
     ],
 )  # fmt: skip
-def test_flops_of_one_node(call: Any, inputs: tuple[torch.Tensor, ...], flops: int) -> None:
+def test_flops_of_a_node_are_counted(call: Any, inputs: tuple[torch.Tensor, ...], flops: int) -> None:
     assert row(call, *inputs).flops == flops
 
 
-def test_bytes_are_what_is_read_and_written() -> None:
+def test_bytes_count_reads_and_writes() -> None:
     assert row(nn.Linear(5, 7), r(2, 5)).bytes == 4 * (10 + 35 + 7 + 14)
     assert row(lambda x: x.to(torch.float16), r(2, 5)).bytes == 40 + 20
 
 
 @pytest.mark.parametrize("case", one_in(6))
-def test_products_are_those_of_pytorchs_counter(case: Case) -> None:
-    """The sum over a program's nodes is at least what PyTorch counts, and the difference is one per element."""
+def test_flops_agree_with_pytorchs_counter(case: Case) -> None:
+    """The sum over a program's nodes is at least PyTorch's count; the difference is one per element."""
     module, inputs = case.build(), case.inputs()
     exported = export(module, inputs)
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         module.eval()(*inputs)
     found = [node_cost(n.node) for n in Program(exported).nodes]
-    if exported.range_constraints:  # sizes that values decide
+    if exported.range_constraints:  # sizes that depend on values
         assert None in [f for f, _ in found]
         return
     assert all(f is not None and b is not None for f, b in found)
     assert sum(f for f, _ in found if f is not None) >= counter.get_total_flops()
 
 
-def test_what_falls_to_the_cpu_is_summed() -> None:
+def test_costs_of_cpu_nodes_are_summed() -> None:
     model = nn.Sequential(nn.Linear(5, 7), Function(torch.special.erfcx))
     document = check_program(export(model, (r(2, 5),)), CPU).to_json()
     assert [row["verdict"] for row in document["rows"]] == ["supported", "host"]

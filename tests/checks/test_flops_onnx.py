@@ -38,10 +38,10 @@ def value(name: str, shape: Sequence[int], kind: int = TensorProto.FLOAT) -> onn
 
 
 @pytest.mark.parametrize(("kind", "gates", "directions"), [("GRU", 3, 1), ("LSTM", 4, 2), ("RNN", 1, 1)])
-def test_recurrent_layers_count_their_products(
+def test_flops_of_recurrent_layers_count_their_products(
     tmp_path: Path, kind: str, gates: int, directions: int
 ) -> None:
-    """Of lengths that are computed, which QNN has no op for."""
+    """Their sequence lengths are computed, and QNN has no op for that."""
     shapes = {
         "w": (directions, gates * HIDDEN, WIDTH),
         "r": (directions, gates * HIDDEN, HIDDEN),
@@ -61,7 +61,7 @@ def test_recurrent_layers_count_their_products(
     assert row.flops == 2 * STEPS * BATCH * directions * gates * HIDDEN * (WIDTH + HIDDEN)
 
 
-def test_of_a_loop_on_data_nothing_is_known(tmp_path: Path) -> None:
+def test_a_loop_on_data_has_no_known_flops(tmp_path: Path) -> None:
     body = helper.make_graph(
         [helper.make_node("Identity", ["c"], ["c1"]), helper.make_node("Add", ["s", "s"], ["s1"])],
         "body",

@@ -1,4 +1,4 @@
-"""`opdb check --fail-on`: what a condition counts, and what cannot be one."""
+"""`opdb check --fail-on`: how conditions are counted, and which are invalid."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def test_a_condition_is_hit_or_not(coverage: Coverage, text: str, hit: bool) -> 
 
 
 @pytest.mark.parametrize("text", ["", "cpu", "cpu<1", "cpu>1%", "cpu>-1", "nodes>1", "cpu>0 or host>0"])
-def test_what_is_no_condition_is_refused_with_what_can_be_written(text: str) -> None:
+def test_an_invalid_condition_is_refused_with_the_valid_forms(text: str) -> None:
     with pytest.raises(OpdbError, match=r"cpu>0; counted: cpu, .* cpu-flops>5%"):
         gate(text)
 
 
-def test_a_condition_alone_decides_the_exit_code() -> None:
+def test_the_condition_alone_decides_the_exit_code() -> None:
     from .. import forked_command  # the command imports this file alone
 
     def check(*more: str) -> subprocess.CompletedProcess[str]:

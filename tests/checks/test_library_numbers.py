@@ -1,4 +1,4 @@
-"""Every mapped ATen target on the vendor's real libraries, and PyTorch judges."""
+"""Every mapped ATen target on the vendor's real libraries, compared with PyTorch."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def library(request: pytest.FixtureRequest, libraries: object) -> Iterator[Backe
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
-def test_numbers_of_the_library_are_those_of_pytorch(case: Case, library: Backend) -> None:
+def test_library_results_match_pytorch(case: Case, library: Backend) -> None:
     if library.name not in case.backends:
         pytest.skip("the mapping refuses it, see test_numbers.py")
     module, inputs = case.build(), case.inputs()

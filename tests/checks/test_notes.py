@@ -1,4 +1,4 @@
-"""Quantized convolutions along a line with a scale for each channel: values on the emulation, against PyTorch's quantized module."""
+"""Quantized 1-D convolutions with per-channel scales: results on the emulator against PyTorch's quantized module."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from opdb.runtime.qnn.real_numbers import to_real, to_stored
 
 pytestmark = [pytest.mark.torch, pytest.mark.vendor]
 PT2E = torch.ops.quantized_decomposed
-#: By width: the scales of x and y, their zero, and the stored type.
+#: Width -> the scales of x and y, their zero, and the stored type.
 WIDTHS: dict[int, Any] = {
     8: (0.01, 0.02, 120, (0, 255, torch.uint8)),
     16: (3e-5, 8e-5, 32000, (0, 65535, torch.uint16)),
 }
 SOCS = ("SM8650", "QCM6490")
-#: By name: (channels, filters, kernel), transposed, and the options of the operator.
+#: Name -> (channels, filters, kernel), transposed, and the options of the operator.
 CASES: dict[str, tuple[tuple[int, int, int], bool, dict[str, Any]]] = {
     "plain": ((4, 8, 3), False, {}),
     "one filter": ((4, 1, 3), False, {}),
@@ -48,7 +48,7 @@ CASES: dict[str, tuple[tuple[int, int, int], bool, dict[str, Any]]] = {
 
 
 class Line(nn.Module):
-    """x and y in steps of one scale, the weight in a scale for each filter, the bias in floats."""
+    """x and y have one scale, the weight a scale per filter, the bias floats."""
 
     def __init__(self, name: str, width: int, bias: bool) -> None:
         super().__init__()
@@ -88,12 +88,12 @@ def worker(request: pytest.FixtureRequest) -> Any:
 @pytest.mark.parametrize("batch", [1, 2])
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", CASES)
-def test_values_are_those_of_the_quantized_module(
+def test_values_match_the_quantized_module(
     worker: Any, name: str, width: int, batch: int, bias: bool
 ) -> None:
-    """Within a step of y: the library sums integers, PyTorch floats; and nothing computes in floats.
+    """Results are within one step of y (the library sums integers, PyTorch floats), and no node computes in floats.
 
-    Sums of 16 bits are less exact on v68, those of an image, too: up to 19 of 65,536 steps.
+    Sums of 16 bits are less exact on v68, also for images: up to 19 of 65,536 steps.
     """
     target, vendor = worker
     module = Line(name, width, bias)

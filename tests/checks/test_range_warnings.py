@@ -1,4 +1,4 @@
-"""`opdb check` warns of values that do not fit fp16, and HTP is wrong there and only there."""
+"""`opdb check` warns of values that do not fit fp16, exactly where HTP's results are wrong."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from opdb.execute.compile.model import lowered
 from opdb.programs.torch.export import export
 from opdb.runtime.qnn.backend import Backend
 
-#: As `opdb compile` compiles it: for a device.
+#: The target that `opdb compile` uses: a device.
 HTP = Target("HTP", "SM8650")
-#: Of the largest result; fp16 rounds to 5e-4, and an op or two lose some more.
+#: Bound relative to the largest result; fp16 rounds to 5e-4, and an op or two lose some more.
 BOUND = 1e-2
 Function = Callable[[Tensor], Tensor]
 
@@ -33,7 +33,7 @@ class Of(torch.nn.Module):
 
 
 def outliers() -> Tensor:
-    """Activations of a transformer: some of 800 among many of 60."""
+    """Activations like a transformer's: a few of 800 among many of 60."""
     x = torch.randn(1, 12, 64, generator=torch.Generator().manual_seed(0)) * 60
     x[:, ::3, 7] = 800.0
     return x
@@ -110,7 +110,7 @@ def htp(libraries: object) -> Iterator[Backend]:
 
 
 def off(function: Function, x: Tensor, htp: Backend) -> float:
-    """The largest error on HTP, of the largest result."""
+    """The largest error on HTP relative to the largest result."""
     graph = lowered(export(Of(function), (x,)), HTP, "graph")[1]
     assert graph is not None
     with htp.prepare(graph, "fp16") as prepared:
@@ -141,11 +141,11 @@ def test_a_warning_where_htp_is_wrong(name: str, htp: Backend) -> None:
 
 
 def test_local_response_norm_with_an_even_window_is_warned_of() -> None:
-    """Lrn has odd windows only, so the squares stay."""
+    """Lrn has odd windows only, so the squares remain in fp16."""
     assert rules(checked(lambda x: F.local_response_norm(x, 4, 1e-4), outliers())) == ["FP16.SQUARES"]
 
 
-def test_data_decide_where_bounds_do_not() -> None:
+def test_data_decide_if_bounds_are_inconclusive() -> None:
     small, large = outliers() / 100, outliers()
     assert rules(checked(lambda x: x.norm(dim=-1), small)) == ["FP16.SQUARES"]
     assert rules(checked(lambda x: x.norm(dim=-1), small, data=True)) == []
@@ -155,7 +155,7 @@ def test_data_decide_where_bounds_do_not() -> None:
     assert rules(grown) == ["FP16.OVERFLOW"] and "reaches 6.4e+05 in the data" in str(grown.rows[-1].warnings)
 
 
-def test_a_mask_is_no_overflow() -> None:
+def test_a_mask_does_not_count_as_overflow() -> None:
     def masked(x: Tensor) -> Tensor:
         mask = torch.full((12, 64), torch.finfo(torch.float32).min).triu(1)
         return torch.softmax(x + mask, -1)
@@ -163,7 +163,7 @@ def test_a_mask_is_no_overflow() -> None:
     assert rules(checked(masked, outliers())) == []
 
 
-def test_whole_numbers_are_of_32_bits() -> None:
+def test_integers_beyond_32_bits_are_warned_of() -> None:
     x = torch.full((1, 8), 5000)
     (warning,) = [
         w for r in checked(lambda x: x * 2**20, x).rows for w in r.warnings if w["rule"] == "INT32.OVERFLOW"
@@ -172,5 +172,5 @@ def test_whole_numbers_are_of_32_bits() -> None:
     assert rules(checked(lambda x: x * 8 + 3, x)) == []
 
 
-def test_a_backend_of_float32_has_no_such_warnings() -> None:
+def test_a_float32_backend_has_no_range_warnings() -> None:
     assert rules(checked(lambda x: x**2 * 1e5, outliers(), Target("CPU"))) == []

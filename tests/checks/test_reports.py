@@ -1,4 +1,4 @@
-"""The reports of a coverage: JSON, Markdown, HTML; what they say is what was found."""
+"""The reports of a coverage: JSON, Markdown, HTML; they state what the check found."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def text(coverage: Coverage, form: str) -> str:
 
 
 class Page(HTMLParser):
-    """What the tests read of a page."""
+    """The parts of a page that the tests read."""
 
     def __init__(self, source: str) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ def drawn(source: str) -> list[dict[str, Any]]:
     return [dict(zip(data["fields"], row, strict=True)) | {"texts": data["texts"]} for row in data["rows"]]
 
 
-def test_json_has_every_row_and_the_sums(coverage: Coverage) -> None:
+def test_json_has_every_row_and_the_totals(coverage: Coverage) -> None:
     document = json.loads(text(coverage, "json"))
     assert [r["node"] for r in document["rows"]] == [r.node for r in coverage.rows]
     assert document["cpu"]["nodes"] == 3 and document["partitions"] == 2
@@ -110,7 +110,7 @@ def test_junit_has_a_case_for_each_node_and_fails_those_on_the_cpu(coverage: Cov
     assert (suites.get("tests"), suites.get("failures")) == (str(len(cases)), str(len(failed)))
 
 
-def test_junit_replaces_what_xml_cannot_hold(coverage: Coverage) -> None:
+def test_junit_replaces_characters_invalid_in_xml(coverage: Coverage) -> None:
     first = replace(coverage.rows[0], node="a\x00b")
     suites = ElementTree.fromstring(text(replace(coverage, rows=(first, *coverage.rows[1:])), "junit"))
     (case, *_) = suites.findall("testsuite/testcase")
@@ -138,8 +138,8 @@ def test_the_page_is_well_formed_and_has_every_row(coverage: Coverage) -> None:
     assert {r["texts"][r["file"]] for r in rows} >= {Path(__file__).as_uri()}
 
 
-def test_rows_know_what_they_read_and_their_graph(coverage: Coverage) -> None:
-    """A node on the CPU parts the graph of what it reads from that of its readers."""
+def test_rows_state_their_inputs_and_graph(coverage: Coverage) -> None:
+    """A node on the CPU separates the graph of its inputs from that of its readers."""
     rows = {r.node: r for r in coverage.rows}
     assert {r.graph for r in coverage.rows} == {1, 2, None} and coverage.partitions == 2
     for row in coverage.rows:
@@ -150,21 +150,21 @@ def test_rows_know_what_they_read_and_their_graph(coverage: Coverage) -> None:
     assert (before.graph, after.graph) == (1, 2)
 
 
-def test_the_page_needs_no_other_file(coverage: Coverage) -> None:
+def test_the_page_is_self_contained(coverage: Coverage) -> None:
     used = [
         a[k] for t, a in Page(text(coverage, "html")).tags for k in ("src", "href") if k in a and t != "a"
     ]
     assert used == ["data:,"]
 
 
-def test_a_page_of_more_than_2_mb_is_refused_with_the_cure(coverage: Coverage) -> None:
+def test_a_page_over_2_mb_is_refused_with_a_fix(coverage: Coverage) -> None:
     many = replace(coverage, rows=tuple(replace(coverage.rows[0], node=f"node_{i}") for i in range(50_000)))
     with pytest.raises(OpdbError, match=r"the page would have 2\.\d MB, .* more than 2 MB: --format json"):
         text(many, "html")
 
 
 def test_modules_are_folded() -> None:
-    """Neighbors only, a single node or fold without one around it, never more than MOST in one."""
+    """Only neighbors are folded, a single node or fold gets none around it, and a fold has at most MOST children."""
     modules = ["", "a.0.x", "a.0.y", "a.1", "b.c.d", "b.c.d", "a.0.x", "/e/f/Conv", "/e/f/Relu"]
     tree = folded(modules, [f"n{i}" for i in range(9)])
     a, d, e = Fold("a", (Fold("a.0", (1, 2)), 3)), Fold("b.c.d", (4, 5)), Fold("/e/f", (7, 8))
@@ -184,7 +184,7 @@ def test_modules_are_folded() -> None:
             inside += fold.children
 
 
-def test_the_pages_filters(coverage: Coverage) -> None:
+def test_the_filters_of_the_page_work(coverage: Coverage) -> None:
     script = re.findall(r"<script>(.*?)</script>", text(coverage, "html"), re.DOTALL)[-1]
     keys = ("v", "t", "o", "m", "q")
     rows = [
@@ -208,7 +208,7 @@ def test_the_pages_filters(coverage: Coverage) -> None:
     assert json.loads(done.stdout) == [3, 2, 2, 2, 3, 1]
 
 
-def test_each_warning_that_strict_counts_is_in_the_table() -> None:
+def test_the_table_has_each_warning_counted_by_strict() -> None:
     """Cast.H1 only warns: HTP finalizes some Casts of five dimensions."""
 
     class Truths(torch.nn.Module):

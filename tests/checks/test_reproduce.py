@@ -1,4 +1,4 @@
-"""One node as a model of its own: the same verdict for the same reasons."""
+"""One node saved as a separate model gets the same verdict for the same reasons."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ r = torch.randn
 
 
 def told(row: Row, own: str) -> Any:
-    """All but names and places."""
+    """A row without names and locations."""
     reasons = json.dumps([row.reasons, row.warnings, row.nearest]).replace(f" {own} ", " NODE ")
     return row.target, row.verdict, row.form, row.ops, reasons, row.flops, row.bytes
 
 
 def again(program: Program, path: Path, name: str) -> Row:
-    """The row of a node after a round through a file."""
+    """The row of a node after saving it to a file and loading it."""
     path.write_text(source(program, name))
     rows = check_nodes(read_program(load_program(f"{path}:make")), HTP).rows
     (row,) = rows if len(rows) == 1 else [row for row in rows if row.target == target_of(program, name)]
@@ -74,7 +74,7 @@ def test_each_rejected_node_is_rejected_for_the_same_reasons(name: str, tmp_path
     assert told(found, found.node) == told(row, row.node)
 
 
-def test_results_that_nobody_reads_stay_unread(tmp_path: Path) -> None:
+def test_unused_results_stay_unused(tmp_path: Path) -> None:
     program = read_program(export(Function(lambda x: torch.topk(x, 2)[1]), (r(3, 4),)))
     assert "return results[1]" in source(program, "topk")
     statistics = lambda x: torch.ops.aten.native_layer_norm.default(x, [4], None, None, 1e-3)[1]  # noqa: E731
@@ -83,7 +83,7 @@ def test_results_that_nobody_reads_stay_unread(tmp_path: Path) -> None:
     assert "result 1 is used" in row.reasons[0]["message"]
 
 
-def test_a_saved_program_has_the_constants_themselves(tmp_path: Path) -> None:
+def test_a_saved_program_contains_the_constants(tmp_path: Path) -> None:
     linear = torch.nn.Linear(40, 7)
     program = read_program(export(linear, (r(2, 40),)))
     module, inputs = module_and_inputs(program, "linear")

@@ -1,4 +1,4 @@
-"""The tables of supported operators beside what is lowered: real modules, chains of ops included."""
+"""The tables of supported operators against the lowering of real modules, including chains of ops."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ FLOATS = {"f32": "fp32", "f16": "fp16"}
 
 
 @pytest.mark.breadth
-def test_the_floats_of_an_operator_are_those_that_its_modules_are_lowered_in() -> None:
-    """Listed is what some module's node is accepted in, and nothing else, where its first tensor is float32."""
+def test_float_types_in_the_tables_match_the_lowering() -> None:
+    """A type is listed exactly if some module's node is accepted in it, for nodes whose first tensor is float32."""
     programs = [export(case.build(), case.inputs()) for case in CASES]
     catalog = read_catalog(SPECS)
     for place in measured_places(catalog):

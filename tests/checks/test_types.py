@@ -1,4 +1,4 @@
-"""Operators whose op QNN has for other types: negatives of whole numbers, picks of truth values, sums of converted numbers."""
+"""Operators whose QNN op has other types: negation of integers, selection of booleans, sums of converted numbers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def vendor() -> Iterator[VendorWorker]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_numbers_are_those_of_pytorch(name: str, vendor: VendorWorker) -> None:
+def test_results_match_pytorch(name: str, vendor: VendorWorker) -> None:
     draw = torch.Generator().manual_seed(0)
     x = torch.randint(-9, 9, (3, 4, 8), generator=draw) / 2
     n = torch.randint(-9, 9, (3, 4, 8), generator=draw, dtype=torch.int32)

@@ -60,7 +60,7 @@ def started(*args: str | Path) -> subprocess.Popen[str]:
 
 
 def child_of(process: subprocess.Popen[str]) -> int:
-    """The process that holds the vendor's library."""
+    """The pid of the child that has the vendor's library loaded."""
     (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     return int(child)
 

@@ -1,4 +1,4 @@
-"""Runs the command in a process of its own: what a user types, and what the shell sees (tests/forked_command.py)."""
+"""Runs the command in a separate process, as a user types it and the shell sees it (tests/forked_command.py)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def opdb(tmp_path: Path) -> Run:
 
 @pytest.fixture(scope="session")
 def initialised(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database with the specs loaded, to be copied."""
+    """A database with the specs loaded, for tests to copy."""
     file = tmp_path_factory.mktemp("database") / "opdb.db"
     forked_command.run(["init", "--db", str(file)], os.environ, ROOT, None, 300).check_returncode()
     return file
@@ -56,13 +56,13 @@ def initialised(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def loaded(opdb: Run, initialised: Path, tmp_path: Path) -> Run:
-    """The same, with the specs loaded."""
+    """Like ``opdb``, with the specs loaded."""
     shutil.copyfile(initialised, tmp_path / "cli.db")
     return opdb
 
 
 def one_line(done: subprocess.CompletedProcess[str]) -> str:
-    """The only line on stderr of a user's mistake: exit 2, nothing on stdout, no traceback."""
+    """The only line on stderr after a user's mistake: exit 2, nothing on stdout, no traceback."""
     assert done.returncode == 2, (done.stdout, done.stderr)
     assert "Traceback" not in done.stderr
     lines = done.stderr.strip().splitlines()

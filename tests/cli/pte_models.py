@@ -1,4 +1,4 @@
-"""A model of which a node falls back to the CPU."""
+"""A model with one node that falls back to the CPU."""
 
 from __future__ import annotations
 

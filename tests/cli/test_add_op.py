@@ -1,6 +1,6 @@
-"""`opdb add-op` from a name to numbers, in a copy of the checkout: three operators that ExecuTorch's list lacks.
+"""`opdb add-op` from a name to numbers, in a copy of the checkout: three operators missing in ExecuTorch's list.
 
-A person touches one file each time, the spec; PyTorch judges what QNN's CPU library computes.
+A person edits one file each time, the spec; PyTorch is the reference for QNN's CPU library.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory, libraries: object) -> Path:
-    """The checkout, as it would be cloned and built."""
+    """A copy of the checkout, as if cloned and built."""
     root = tmp_path_factory.mktemp("checkout")
     for name in FOLDERS:
         if (ROOT / name).is_dir():
@@ -67,7 +67,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, libraries: object) -> Pat
 
 @pytest.fixture
 def opdb(checkout: Path) -> Run:
-    """The command of the copy."""
+    """The command of the copied checkout."""
 
     def run(*args: str) -> subprocess.CompletedProcess[str]:
         own = {"PYTHONPATH": str(checkout), "OPDB_URL": f"sqlite:///{checkout / 'opdb.db'}"}
@@ -97,8 +97,8 @@ def calls(opdb: Run, op: str, target: str, *more: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.sweep
-def test_a_further_reduction_of_scatter(checkout: Path, opdb: Run) -> None:
-    """Argument `reduce` has no counterpart by name: it is asked for, not guessed."""
+def test_another_scatter_reduction_can_be_mapped(checkout: Path, opdb: Run) -> None:
+    """Argument `reduce` has no counterpart by name: the command asks for it instead of guessing."""
     path, target = checkout / "specs" / "ops" / "ScatterElements.yaml", "aten.scatter_reduce.two"
     specs, generated = digests(checkout, "specs"), digests(checkout, "generated")
     done = opdb("add-op", "ScatterElements", "--torch", target, "--yes")
@@ -106,7 +106,7 @@ def test_a_further_reduction_of_scatter(checkout: Path, opdb: Run) -> None:
     left = [line for line in done.stdout.splitlines() if line.startswith("left: ")]
     assert [line.split("'")[1] for line in left] == ["include_self", "reduce"]
     assert all(line.startswith("left: ops/ScatterElements.yaml:") for line in left)
-    assert digests(checkout, "generated") == generated  # nothing is made of half a mapping
+    assert digests(checkout, "generated") == generated  # half a mapping generates no files
     refused = opdb("generate")
     assert refused.returncode == 2 and "'reduce' of aten.scatter_reduce.two is neither read" in refused.stderr
 
@@ -132,8 +132,8 @@ def test_a_further_reduction_of_scatter(checkout: Path, opdb: Run) -> None:
 
 
 @pytest.mark.sweep
-def test_a_mapping_that_was_taken_out_comes_back(checkout: Path, opdb: Run) -> None:
-    """What a person writes is what stood there: the scheme, the amounts, and the guard."""
+def test_a_removed_mapping_can_be_restored(checkout: Path, opdb: Run) -> None:
+    """A person restores the scheme, the amounts, and the guard."""
     path, target = checkout / "specs" / "ops" / "Pad.yaml", "aten.replication_pad2d.default"
     whole = path.read_text(encoding="utf-8")
     start, end = whole.index(f"  {target}:\n"), whole.index("  aten.reflection_pad2d.default:\n")
@@ -151,7 +151,7 @@ def test_a_mapping_that_was_taken_out_comes_back(checkout: Path, opdb: Run) -> N
     assert "# to fill in: Pad needs the parameter 'scheme'; it is enum {CONSTANT: 0" in drafted
     block = drafted[drafted.index(f"  {target}:\n") : drafted.index("quant:\n")]
     given = [line for line in block.splitlines() if not line.startswith("    # ")]
-    assert set(given) <= set(removed.splitlines())  # all that was drafted is as it was
+    assert set(given) <= set(removed.splitlines())  # every drafted line is unchanged
     path.write_text(drafted.replace(block, removed), encoding="utf-8")
     assert sorted(path.read_text(encoding="utf-8").splitlines()) == sorted(whole.splitlines())
 
@@ -163,7 +163,7 @@ def test_a_mapping_that_was_taken_out_comes_back(checkout: Path, opdb: Run) -> N
 
 
 @pytest.mark.breadth
-def test_an_operator_of_ones_own_with_a_package_of_ones_own(checkout: Path, opdb: Run) -> None:
+def test_a_custom_operator_gets_a_custom_package(checkout: Path, opdb: Run) -> None:
     (checkout / "mylib.py").write_text(LIBRARY, encoding="utf-8")
     specs = digests(checkout, "specs")
     asked = ("--torch", "mylib.my_relu.default", "--torch-library", "mylib.py")

@@ -1,4 +1,4 @@
-"""Bad input of every kind: one line with place and cure, exit 2, nothing changed."""
+"""Bad input of every kind gives one line with location and fix, exit 2, and changes nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .conftest import ROOT, Run, one_line
 
 @pytest.fixture
 def specs(tmp_path: Path) -> Path:
-    """A copy of the real specs that a test may spoil."""
+    """A copy of the real specs that a test may break."""
     return Path(shutil.copytree(ROOT / "specs", tmp_path / "specs"))
 
 
@@ -24,7 +24,7 @@ def catalogue(opdb: Run) -> str:
     return str(json.loads(opdb("sync", "--json").stdout)["hash"])
 
 
-def test_unknown_op(loaded: Run) -> None:
+def test_an_unknown_op_gets_a_suggestion(loaded: Run) -> None:
     assert one_line(loaded("show", "LayerNrom")) == "opdb: unknown op 'LayerNrom'; did you mean 'LayerNorm'?"
     assert "did you mean 'LayerNorm'?" in one_line(loaded("query", "params", "--op", "LayerNrom"))
     config = '{"op": "LayerNrom", "inputs": [], "outputs": []}'
@@ -34,7 +34,7 @@ def test_unknown_op(loaded: Run) -> None:
     assert "NoSuchOpAtAll" in one_line(loaded("add-op", "NoSuchOpAtAll", "--yes"))
 
 
-def test_misspelt_name_in_a_rule(loaded: Run, specs: Path) -> None:
+def test_a_misspelled_name_in_a_rule_gets_a_suggestion(loaded: Run, specs: Path) -> None:
     before = catalogue(loaded)
     path = specs / "ops" / "LayerNorm.yaml"
     path.write_text(path.read_text().replace("for a in axes)", "for a in axs)", 1))
@@ -44,7 +44,7 @@ def test_misspelt_name_in_a_rule(loaded: Run, specs: Path) -> None:
     assert catalogue(loaded) == before
 
 
-def test_duplicate_key(loaded: Run, specs: Path) -> None:
+def test_a_duplicate_key_is_rejected(loaded: Run, specs: Path) -> None:
     before = catalogue(loaded)
     path = specs / "ops" / "Relu.yaml"
     path.write_text(path.read_text() + "summary: again\n")
@@ -54,7 +54,7 @@ def test_duplicate_key(loaded: Run, specs: Path) -> None:
     assert catalogue(loaded) == before
 
 
-def test_ten_thousand_parentheses(loaded: Run, specs: Path) -> None:
+def test_an_oversized_expression_is_rejected(loaded: Run, specs: Path) -> None:
     before = catalogue(loaded)
     path = specs / "ops" / "Relu.yaml"
     text = path.read_text()
@@ -65,7 +65,7 @@ def test_ten_thousand_parentheses(loaded: Run, specs: Path) -> None:
     assert catalogue(loaded) == before
 
 
-def test_all_errors_of_all_files_together(loaded: Run, specs: Path) -> None:
+def test_errors_of_all_files_are_reported_together(loaded: Run, specs: Path) -> None:
     for name in ("Relu", "Softmax"):
         path = specs / "ops" / f"{name}.yaml"
         path.write_text(path.read_text() + "unheard_of: 1\n")
@@ -77,7 +77,7 @@ def test_all_errors_of_all_files_together(loaded: Run, specs: Path) -> None:
     ]
 
 
-def test_a_database_that_is_not_one(opdb: Run, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_rejected(opdb: Run, tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("this is not a database, " * 100)
     line = one_line(opdb("query", "ops", "--db", str(file)))
@@ -86,12 +86,12 @@ def test_a_database_that_is_not_one(opdb: Run, tmp_path: Path) -> None:
     assert file.read_text().startswith("this is not a database")
 
 
-def test_a_database_before_init(opdb: Run) -> None:
+def test_a_missing_database_asks_for_init(opdb: Run) -> None:
     assert "opdb init" in one_line(opdb("query", "ops"))
 
 
 @pytest.mark.skipif(os.name != "posix", reason="POSIX permissions")
-def test_a_read_only_directory(opdb: Run, tmp_path: Path) -> None:
+def test_a_read_only_directory_is_named(opdb: Run, tmp_path: Path) -> None:
     folder = tmp_path / "locked"
     folder.mkdir(mode=0o555)
     # Root passes permissions by: take the capability away where the test runs as root.
@@ -121,10 +121,10 @@ def test_a_read_only_directory(opdb: Run, tmp_path: Path) -> None:
         ("executorch", "executorch", ("executorch", "env")),
     ],
 )
-def test_a_missing_extra(
+def test_a_missing_extra_is_one_line(
     opdb: Run, tmp_path: Path, extra: str, module: str, command: tuple[str, ...]
 ) -> None:
-    """An interpreter in which the distribution cannot be found or imported, made by a sitecustomize."""
+    """An interpreter that can neither find nor import the distribution, thanks to a sitecustomize."""
     hide = tmp_path / "hide"
     hide.mkdir()
     distribution = module.replace("_", "-")
@@ -152,7 +152,7 @@ def test_a_missing_extra(
     assert f"opdb[{extra}]" in line
 
 
-def test_an_op_config_with_a_wrong_field(opdb: Run, tmp_path: Path) -> None:
+def test_a_wrong_field_of_an_op_config_is_named(opdb: Run, tmp_path: Path) -> None:
     file = tmp_path / "config.json"
     file.write_text('{"op": "Relu", "inputs": [{"dtype": "FLOAT_32", "shpae": [2]}], "outputs": []}')
     line = one_line(opdb("validate", str(file)))
@@ -161,7 +161,7 @@ def test_an_op_config_with_a_wrong_field(opdb: Run, tmp_path: Path) -> None:
     assert "not JSON" in one_line(opdb("validate", str(file)))
 
 
-def test_a_library_that_cannot_be_opened(tmp_path: Path) -> None:
+def test_an_unloadable_library_is_named(tmp_path: Path) -> None:
     from opdb.core.errors import OpdbError
     from opdb.execute.libraries.client import VendorWorker
 
@@ -214,5 +214,5 @@ def test_a_library_that_cannot_be_opened(tmp_path: Path) -> None:
         (("sync", "--specs", "no-such-folder"), "no-such-folder"),
     ],
 )
-def test_one_line_that_helps(loaded: Run, args: tuple[str, ...], part: str) -> None:
+def test_bad_options_get_one_helpful_line(loaded: Run, args: tuple[str, ...], part: str) -> None:
     assert part in one_line(loaded(*args))

@@ -1,4 +1,4 @@
-"""`opdb build`: a C library of what a model or a list of ops needs, used by a C program."""
+"""`opdb build`: a C library for a model or a list of ops, used by a C program."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def net():
     layers = torch.nn.Linear(8, 16), torch.nn.LayerNorm(16), torch.nn.Softmax(-1)
     return torch.nn.Sequential(*layers).eval(), (torch.randn(2, 8),)
 """
-#: Softmax of [2, 3] and what the library has not: another type of it, and another op.
+#: Softmax of [2, 3], a type of it missing in the library, and an op missing in the library.
 PROGRAM = """
 #include <stdio.h>
 #include <string.h>
@@ -74,7 +74,7 @@ def expected() -> list[float]:
     return [0, *rows.flatten().tolist(), 1, 1]
 
 
-def test_a_program_runs_what_a_list_names(loaded: Run, tmp_path: Path) -> None:
+def test_a_c_program_runs_the_listed_ops(loaded: Run, tmp_path: Path) -> None:
     done = loaded("build", "Softmax:f32", "-o", str(tmp_path / "lib"), "--json")
     assert done.returncode == 0, done.stderr
     made = json.loads(done.stdout)
@@ -89,7 +89,7 @@ def test_a_program_runs_what_a_list_names(loaded: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.breadth
-def test_cmake_builds_the_same(loaded: Run, tmp_path: Path) -> None:
+def test_cmake_builds_the_same_library(loaded: Run, tmp_path: Path) -> None:
     assert loaded("build", "Softmax:f32", "-o", str(tmp_path / "lib"), "--no-build").returncode == 0
     tool = str(Path(cmake.CMAKE_BIN_DIR, "cmake"))
     out = tmp_path / "lib" / "out"
@@ -110,7 +110,7 @@ def test_sources_for_hexagon_need_no_compiler(loaded: Run, tmp_path: Path) -> No
     assert (folder / "src/hexagon/server.c").is_file() and not (folder / "CMakeLists.txt").exists()
 
 
-def test_hexagon_without_its_compiler(loaded: Run, tmp_path: Path) -> None:
+def test_a_missing_hexagon_compiler_is_named(loaded: Run, tmp_path: Path) -> None:
     args = ("build", "Softmax:f32", "-o", str(tmp_path / "lib"), "--target", "hexagon")
     done = loaded(*args, env={"PATH": str(tmp_path)})
     assert (done.returncode, done.stderr) == (
@@ -123,7 +123,7 @@ def test_hexagon_without_its_compiler(loaded: Run, tmp_path: Path) -> None:
 
 @pytest.mark.torch
 @pytest.mark.breadth
-def test_what_a_model_needs(loaded: Run, tmp_path: Path) -> None:
+def test_the_library_has_the_ops_of_a_model(loaded: Run, tmp_path: Path) -> None:
     (tmp_path / "nets.py").write_text(MODEL)
     done = loaded("build", "--for", f"{tmp_path / 'nets.py'}:net", "-o", str(tmp_path / "lib"), "--json")
     assert done.returncode == 0, done.stderr
@@ -149,7 +149,7 @@ def test_what_a_model_needs(loaded: Run, tmp_path: Path) -> None:
         (("--for", "nothing.pt2"), "nothing.pt2: no such file"),
     ],
 )
-def test_bad_use(loaded: Run, tmp_path: Path, args: tuple[str, ...], words: str) -> None:
+def test_bad_arguments_are_rejected(loaded: Run, tmp_path: Path, args: tuple[str, ...], words: str) -> None:
     done = loaded("build", *args, "-o", str(tmp_path / "lib"))
     assert done.returncode == 2 and words in done.stderr and len(done.stderr.splitlines()) == 1
     assert not (tmp_path / "lib").exists()

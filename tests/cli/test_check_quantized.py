@@ -1,4 +1,4 @@
-"""`opdb check` of models that are to be quantized, as a process: what it says is what `opdb compile` does."""
+"""`opdb check --quantize` predicts what `opdb compile` does, run as a process."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def compiled(folder: Path, model: str, soc: str, scheme: str) -> subprocess.Comp
 @pytest.mark.parametrize("scheme", ["8a8w", "16a8w"])
 @pytest.mark.parametrize("soc", ["QCM6490", "SM8350", "SM8635", "SM8650"])
 @pytest.mark.parametrize("model", ["net", "odd"])
-def test_check_says_what_compile_does(folder: Path, model: str, soc: str, scheme: str) -> None:
+def test_check_agrees_with_compile(folder: Path, model: str, soc: str, scheme: str) -> None:
     options = ("--soc", soc, "--quantize", scheme, "--execution", "emulator", "--json")
     checked = opdb(folder, "check", f"models.py:{model}", *options)
     made = compiled(folder, f"models.py:{model}", soc, scheme)
@@ -78,7 +78,7 @@ def test_check_says_what_compile_does(folder: Path, model: str, soc: str, scheme
         assert made.returncode == 0 and document["supported"] == document["nodes"]
 
 
-def test_a_float_model_on_a_chip_of_integers_gets_a_sentence(folder: Path) -> None:
+def test_a_float_model_on_an_integer_chip_gets_a_hint(folder: Path) -> None:
     checked = opdb(folder, "check", "models.py:net", "--soc", "QCM6490")
     first, *others = checked.stdout.splitlines()
     assert first.startswith("QCM6490 computes integers alone: 9 of 9 nodes have a form in 8a8w")
@@ -91,8 +91,8 @@ def test_a_float_model_on_a_chip_of_integers_gets_a_sentence(folder: Path) -> No
         ]
 
 
-def test_what_has_no_form_is_named_by_check_and_by_compile(folder: Path) -> None:
-    """Fmod of two tensors is no table, and has no row of integers."""
+def test_check_and_compile_name_nodes_without_a_form(folder: Path) -> None:
+    """Fmod of two tensors cannot be a table and has no integer type row."""
     refused = opdb(folder, "check", "models.py:rest", "--soc", "QCM6490")
     assert refused.returncode == 1 and [x for x in refused.stdout.splitlines() if x.startswith("rejected ")]
     options = ("--soc", "QCM6490", "--quantize", "8a8w", "--data", "example", "-o", "x.bin")
@@ -100,7 +100,7 @@ def test_what_has_no_form_is_named_by_check_and_by_compile(folder: Path) -> None
     assert ended.returncode in (1, 2) and not (folder / "x.bin").exists()
 
 
-def test_a_scheme_and_data_are_said(folder: Path) -> None:
+def test_bad_schemes_and_data_are_rejected(folder: Path) -> None:
     for options, message in (
         (("--quantize", "4a4w"), "--quantize 4a4w: no such recipe; give one of 8a8w, 16a8w"),
         (("--quantize", "8a8w", "--data", "example"), "measures them on data"),
@@ -109,7 +109,7 @@ def test_a_scheme_and_data_are_said(folder: Path) -> None:
         assert ended.returncode == 2 and message in ended.stderr
 
 
-def test_nodes_beside_one_without_a_form_are_judged_in_integers(folder: Path) -> None:
+def test_neighbors_of_a_host_node_are_judged_in_integers(folder: Path) -> None:
     done = opdb(folder, "check", "models.py:sorts", "--soc", "QCM6490", "--quantize", "16a8w", "--json")
     assert done.returncode == 1, done.stderr
     rows = {row["target"]: row for row in json.loads(done.stdout)["rows"]}

@@ -1,4 +1,4 @@
-"""Every command has help; the main ones answer as the contract says, as text and as JSON."""
+"""Every command has help; the main ones print text and JSON as documented."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help(opdb: Run, command: str) -> None:
+def test_every_command_has_help(opdb: Run, command: str) -> None:
     done = opdb(*command.split(), "--help")
     assert done.returncode == 0
     assert "Usage: " in done.stdout
 
 
-def test_version(opdb: Run) -> None:
+def test_the_version_is_printed(opdb: Run) -> None:
     done = opdb("--version")
     assert (done.returncode, done.stdout) == (0, f"opdb {metadata.version('opdb')}\n")
 
@@ -101,7 +101,7 @@ print(sorted(set(sys.modules) & {heavy!r}), file=sys.stderr)
     assert done.stderr.strip().splitlines()[-1] == "[]"
 
 
-def test_init_then_query(loaded: Run) -> None:
+def test_a_new_database_can_be_queried(loaded: Run) -> None:
     rows = json.loads(loaded("query", "ops", "--json").stdout)
     names = sorted(path.stem for path in (ROOT / "specs" / "ops").glob("*.yaml"))
     assert [r["op"] for r in rows] == names
@@ -122,7 +122,7 @@ def test_lint_is_clean(opdb: Run) -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_show_is_the_spec(loaded: Run) -> None:
+def test_show_prints_the_spec(loaded: Run) -> None:
     from opdb.spec.files import parse_document
 
     shown = parse_document(loaded("show", "LayerNorm").stdout, "shown")
@@ -130,8 +130,8 @@ def test_show_is_the_spec(loaded: Run) -> None:
     assert shown.data == file.data
 
 
-def test_show_and_query_say_what_things_mean(loaded: Run) -> None:
-    """In the words of the spec, and of its base."""
+def test_show_and_query_include_the_descriptions(loaded: Run) -> None:
+    """The descriptions come from the spec and its base."""
     from opdb.spec.files import parse_document
 
     def parts(path: str) -> dict[str, dict[str, str]]:
@@ -152,7 +152,7 @@ def test_show_and_query_say_what_things_mean(loaded: Run) -> None:
             assert shown["doc"] == entry["doc"] and f"    doc: {entry['doc']}\n" in text
 
 
-def test_diff(loaded: Run) -> None:
+def test_diff_prints_changes_and_fails_on_regressions(loaded: Run) -> None:
     done = loaded(
         "diff", "HTP:SM8450", "HTP:SM8650", "--op", "LayerNorm", "--json", "--fail-on", "regression"
     )
@@ -173,13 +173,13 @@ def test_diff(loaded: Run) -> None:
     )
 
 
-def test_explain(loaded: Run) -> None:
+def test_explain_prints_a_rule_and_its_source(loaded: Run) -> None:
     facts = json.loads(loaded("explain", "LayerNorm.C3", "--json").stdout)
     assert facts["asks"] == "every a in axes must be in [0, the rank of x)"
     assert facts["source"] == "MasterOpDef.html@2.25.0#LayerNorm"
 
 
-def test_explain_of_an_erratum(loaded: Run) -> None:
+def test_explain_prints_an_erratum_and_its_policy(loaded: Run) -> None:
     facts = json.loads(loaded("explain", "htp-0300", "--json").stdout)
     assert facts["erratum"] == "HTP-0300" and facts["backend"] == "HTP" and facts["effect"] == "wrong-result"
     assert facts["occurs"].startswith("where the dtype of x is f16 or ") and facts["scope"]["since"] == "2.47"
@@ -243,7 +243,7 @@ def test_validate_json_is_the_contract(opdb: Run) -> None:
 
 
 @pytest.mark.vendor
-def test_validate_against_the_vendor(opdb: Run) -> None:
+def test_validate_compares_with_the_vendors_verdict(opdb: Run) -> None:
     done = opdb(
         "validate",
         "-",
@@ -263,7 +263,7 @@ def test_validate_against_the_vendor(opdb: Run) -> None:
 
 
 @pytest.mark.torch
-def test_check_the_guides_model(opdb: Run) -> None:
+def test_the_model_of_the_guide_is_supported(opdb: Run) -> None:
     done = opdb("check", "opdb.plugins.executorch.demo:guide_model", "--soc", "SM8650", "--json")
     coverage = json.loads(done.stdout)
     assert done.returncode == 0
@@ -315,24 +315,24 @@ def test_check_knows_its_formats(opdb: Run) -> None:
     assert done.returncode == 2 and "one of table, json, md, html" in done.stderr
 
 
-def test_generate_check_is_clean_and_notices(loaded: Run) -> None:
+def test_generate_check_is_clean_and_notices_changes(loaded: Run) -> None:
     done = loaded("generate", "--check")
     assert done.returncode == 0, done.stdout[-2000:]
 
 
-def test_dump_and_restore(loaded: Run, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_dump_can_be_restored(loaded: Run, tmp_path_factory: pytest.TempPathFactory) -> None:
     file = tmp_path_factory.mktemp("dump") / "history.jsonl"
     assert loaded("db", "dump", "--output", str(file)).returncode == 0
     assert loaded("db", "restore", str(file)).returncode == 0
     assert loaded("db", "check").returncode == 0
 
 
-def test_init_says_one_line(opdb: Run, tmp_path: Path) -> None:
+def test_init_prints_one_line(opdb: Run, tmp_path: Path) -> None:
     done = opdb("init", "--db", str(tmp_path / "new.db"))
     assert done.stdout.count("\n") == 1 and " added, 0 changed" in done.stdout
 
 
-def test_the_demo_names_commands_that_there_are() -> None:
+def test_the_demo_names_existing_commands() -> None:
     import typer
 
     from opdb.cli import _register, app

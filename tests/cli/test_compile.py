@@ -34,7 +34,7 @@ def written(path: Path, *configs: Any) -> Path:
     return path
 
 
-def test_a_model_for_htp(here: Here, tmp_path: Path) -> None:
+def test_a_model_is_compiled_for_htp(here: Here, tmp_path: Path) -> None:
     path = tmp_path / "new" / "guide.bin"
     target = ("--backend", "htp", "--soc", "sm8650")
     done = here(
@@ -76,7 +76,7 @@ def test_a_model_for_htp(here: Here, tmp_path: Path) -> None:
     }
 
 
-def test_a_program_for_cpu_in_words(here: Here, tmp_path: Path) -> None:
+def test_the_text_output_describes_a_program_for_cpu(here: Here, tmp_path: Path) -> None:
     import torch
 
     program = torch.export.export(
@@ -103,7 +103,7 @@ def test_a_program_for_cpu_in_words(here: Here, tmp_path: Path) -> None:
     ]
 
 
-def test_a_model_that_the_target_does_not_take(
+def test_a_model_the_target_rejects_is_not_compiled(
     here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "refused_model.py").write_text(
@@ -126,7 +126,7 @@ def test_a_model_that_the_target_does_not_take(
     assert not {"m.bin", "c"} & set(os.listdir())
 
 
-def test_op_configs(here: Here, tmp_path: Path) -> None:
+def test_op_configs_become_graphs_of_one_file(here: Here, tmp_path: Path) -> None:
     file = written(tmp_path / "ops.jsonl", RELU | {"id": "first"}, RELU, RELU | {"id": "third"})
     path = tmp_path / "ops.bin"
     assert here("compile", file, "--backend", "CPU", "-o", path).code == 0
@@ -142,7 +142,7 @@ def test_op_configs(here: Here, tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_the_library_refuses_or_the_specs_do(here: Here, tmp_path: Path) -> None:
+def test_refusals_by_the_library_or_the_specs_are_reported(here: Here, tmp_path: Path) -> None:
     relo = written(tmp_path / "relo.json", RELU | {"op": "Relo", "id": "odd"})
     done = here("compile", relo, "--backend", "CPU", "-o", tmp_path / "m.bin")
     assert done.code == 1
@@ -188,7 +188,7 @@ def test_the_child_is_killed_or_stopped(number: int, tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["many.jsonl"]
 
 
-def test_bad_input(here: Here, tmp_path: Path) -> None:
+def test_bad_input_is_rejected(here: Here, tmp_path: Path) -> None:
     relu = written(tmp_path / "relu.json", RELU)
     twice = written(tmp_path / "twice.jsonl", RELU | {"id": "a"}, RELU | {"id": "a"})
     empty = written(tmp_path / "empty.json")
@@ -235,7 +235,7 @@ def test_passes_are_listed(here: Here) -> None:
     assert here("build", "--passes").out == done.out
 
 
-def test_images_with_their_channels_last(here: Here, tmp_path: Path) -> None:
+def test_images_can_have_channels_last(here: Here, tmp_path: Path) -> None:
     import torch
 
     torch.manual_seed(0)
@@ -268,7 +268,9 @@ def test_images_with_their_channels_last(here: Here, tmp_path: Path) -> None:
         (("--io-layout", "nchw"), "io layout 'nchw': one of keep, nhwc"),
     ],
 )
-def test_no_such_pass_or_layout(here: Here, tmp_path: Path, options: tuple[str, ...], said: str) -> None:
+def test_unknown_passes_and_layouts_are_rejected(
+    here: Here, tmp_path: Path, options: tuple[str, ...], said: str
+) -> None:
     done = here("compile", GUIDE, "--backend", "CPU", "-o", tmp_path / "m.bin", *options)
     assert done.code == 2 and said in done.err
 

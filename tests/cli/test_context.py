@@ -38,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, libraries: object) -> Path:
 
 
 @pytest.mark.parametrize("backend", TARGETS)
-def test_show(opdb: Run, folder: Path, backend: str) -> None:
+def test_show_describes_a_context_file(opdb: Run, folder: Path, backend: str) -> None:
     done = opdb("context", "show", str(folder / f"{backend}.ctx"))
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -54,7 +54,7 @@ def test_show(opdb: Run, folder: Path, backend: str) -> None:
     assert lines[at + 1].endswith("SCALE_OFFSET: scale [0.5], offset [-3]")
 
 
-def test_show_as_json(opdb: Run, folder: Path) -> None:
+def test_show_prints_json(opdb: Run, folder: Path) -> None:
     document = json.loads(opdb("context", "show", str(folder / "HTP.ctx"), "--json").stdout)
     assert document["checked"] is True
     assert document["problem"] is None
@@ -65,7 +65,7 @@ def test_show_as_json(opdb: Run, folder: Path) -> None:
     assert ours[1]["inputs"][0]["quant"] == theirs[1]["inputs"][0]["quant"]
 
 
-def test_a_librarys_own_binary(opdb: Run, folder: Path, tmp_path: Path) -> None:
+def test_show_reads_a_librarys_own_binary(opdb: Run, folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "raw.bin"
     path.write_bytes(context_file.read(folder / "CPU.ctx").payload)
     done = opdb("context", "show", str(path))
@@ -79,7 +79,7 @@ def test_a_librarys_own_binary(opdb: Run, folder: Path, tmp_path: Path) -> None:
     assert "raw.bin: not a context file of opdb's: its first bytes are wrong" in done.stdout
 
 
-def test_what_is_no_context(opdb: Run, folder: Path, tmp_path: Path) -> None:
+def test_files_that_are_not_contexts_are_rejected(opdb: Run, folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "file"
     data = (folder / "HTP.ctx").read_bytes()
     damaged = bytearray(data)
@@ -95,7 +95,7 @@ def test_what_is_no_context(opdb: Run, folder: Path, tmp_path: Path) -> None:
     assert one_line(opdb("context", "show", str(tmp_path))).startswith(f"opdb: {tmp_path}: cannot read: ")
 
 
-def test_check(opdb: Run, folder: Path, tmp_path: Path) -> None:
+def test_check_reports_faulty_files(opdb: Run, folder: Path, tmp_path: Path) -> None:
     files = [folder / f"{name}.ctx" for name in TARGETS]
     done = opdb("context", "check", *map(str, files))
     assert done.stdout.splitlines() == [f"{f}: fine; graphs: plain, byte" for f in files]
@@ -114,8 +114,8 @@ def test_check(opdb: Run, folder: Path, tmp_path: Path) -> None:
     assert "cannot read" in one_line(opdb("context", "check", str(tmp_path / "nowhere")))
 
 
-def test_a_binary_that_the_library_cannot_read(opdb: Run, folder: Path, tmp_path: Path) -> None:
-    """The checksums are right, what is inside is not: the header is shown, and the exit status is 1."""
+def test_show_prints_the_header_of_an_unreadable_binary(opdb: Run, folder: Path, tmp_path: Path) -> None:
+    """The checksums are right but the binary is invalid: the header is shown, and the exit status is 1."""
     path = tmp_path / "inside.ctx"
     good = context_file.read(folder / "HTP.ctx")
     context_file.write(path, good.header, bytes(good.payload[:100]))

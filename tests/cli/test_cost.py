@@ -1,4 +1,4 @@
-"""opdb cost: what it prints, writes, gates and refuses."""
+"""opdb cost: its output, files, gates and refusals."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
-def test_text_says_the_time_and_what_it_is(here: Here, models: str) -> None:
+def test_text_gives_the_time_and_its_limits(here: Here, models: str) -> None:
     done = here("cost", f"{models}:net", *ON, "--by", "node", "--top", "2")
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
@@ -79,7 +79,7 @@ def test_json_has_the_figures_and_the_rows(here: Here, models: str, tmp_path: Pa
     assert "Engines over time" in files[1].read_text()
 
 
-def test_a_quantized_model(here: Here, models: str) -> None:
+def test_a_quantized_model_costs_less(here: Here, models: str) -> None:
     floats = here("cost", f"{models}:net", *ON, "--json").document
     quantized = here("cost", f"{models}:net", *ON, "--quantize", "8a8w", "--json").document
     assert quantized["us"] < floats["us"]
@@ -87,7 +87,7 @@ def test_a_quantized_model(here: Here, models: str) -> None:
     assert any("made-up ranges" in note for note in quantized["notes"])
 
 
-def test_against_another_model(here: Here, models: str) -> None:
+def test_against_compares_with_another_model(here: Here, models: str) -> None:
     done = here("cost", f"{models}:net", *ON, "--against", f"{models}:wide", "--json")
     told = done.document
     alone = here("cost", f"{models}:wide", *ON, "--json").document
@@ -102,7 +102,7 @@ def test_against_another_model(here: Here, models: str) -> None:
     assert "another order of the same work" not in same
 
 
-def test_gates(here: Here, models: str) -> None:
+def test_gates_decide_the_exit_code(here: Here, models: str) -> None:
     assert here("cost", f"{models}:net", *ON, "--fail-over", "100000", "--fail-spill", "0").code == 0
     done = here("cost", f"{models}:net", *ON, "--fail-over", "1")
     assert done.code == 1
@@ -112,7 +112,7 @@ def test_gates(here: Here, models: str) -> None:
     assert done.document["failed"] == ["--fail-spill -1: 0.00 MB are spilled"]
 
 
-def test_op_configs_are_graphs_of_one_op_each(here: Here, tmp_path: Path) -> None:
+def test_each_op_config_is_a_graph_of_its_own(here: Here, tmp_path: Path) -> None:
     path = tmp_path / "ops.jsonl"
     path.write_text("\n".join(json.dumps({**RELU, "id": name}) for name in ("first", "second")))
     told: Any = here("cost", path, *ON, "--json").document
@@ -127,7 +127,7 @@ def test_op_configs_are_graphs_of_one_op_each(here: Here, tmp_path: Path) -> Non
     assert "--quantize 8a8w: op configs say themselves what is quantized" in done.err
 
 
-def test_an_onnx_file(here: Here, tmp_path: Path) -> None:
+def test_an_onnx_file_is_priced(here: Here, tmp_path: Path) -> None:
     onnx = pytest.importorskip("onnx")
     from onnx import TensorProto, helper
 
@@ -142,7 +142,7 @@ def test_an_onnx_file(here: Here, tmp_path: Path) -> None:
     assert any("Conv2d" in r["what"] for r in told["rows"])
 
 
-def test_another_version(here: Here, models: str) -> None:
+def test_another_qnn_version_can_be_chosen(here: Here, models: str) -> None:
     told = here("cost", f"{models}:net", *ON, "--qnn", "2.47", "--json").document
     assert (told["qnn"], told["simulator"]["vtcm_size_in_bytes"]) == ("2.47", 4 << 20)
 
@@ -168,13 +168,15 @@ def test_another_version(here: Here, models: str) -> None:
     ],
     ids=lambda v: " ".join(v) if isinstance(v, tuple) else "",
 )
-def test_what_is_refused(here: Here, models: str, options: tuple[str, ...], reason: str) -> None:
+def test_unsupported_options_are_refused(
+    here: Here, models: str, options: tuple[str, ...], reason: str
+) -> None:
     done = here("cost", f"{models}:net", *options)
     assert done.code == 2
     assert done.err.startswith(reason)
 
 
-def test_a_model_that_the_target_refuses(here: Here, models: str) -> None:
+def test_a_model_the_target_refuses_fails(here: Here, models: str) -> None:
     done = here("cost", f"{models}:refused", *ON)
     assert done.code == 1
     assert "bessel_j0" in done.out

@@ -1,4 +1,4 @@
-"""opdb cost: what errata cost, results that were saved, ranks for other chips, and the table of prices."""
+"""opdb cost: the cost of errata, saved results, ranks for other chips, and the table of prices."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
-def test_the_help_is_that_of_an_estimate_and_names_the_other_command(here: Here) -> None:
+def test_the_help_names_build_table(here: Here) -> None:
     done = here("cost", "--help")
     assert done.code == 0
     assert done.out.partition("\n")[0].endswith(" cost [OPTIONS] {model}")
@@ -50,7 +50,7 @@ def test_the_help_is_that_of_an_estimate_and_names_the_other_command(here: Here)
     assert " cost build-table [OPTIONS]" in here("cost", "build-table", "--help").out
 
 
-def test_what_avoiding_each_erratum_costs(here: Here, models: str) -> None:
+def test_each_avoided_erratum_has_a_price(here: Here, models: str) -> None:
     model, avoid = f"{models}:net", (*ON, "--errata", "avoid")
     told = here("cost", model, *avoid, "--by", "erratum", "--json").document
     (price,) = told["errata_prices"]
@@ -69,7 +69,7 @@ def test_what_avoiding_each_erratum_costs(here: Here, models: str) -> None:
     assert "no erratum is avoided" in here("cost", model, *ON, "--errata", "ignore", "--by", "erratum").out
 
 
-def test_a_result_that_was_saved(here: Here, models: str, tmp_path: Path) -> None:
+def test_a_saved_result_can_be_compared(here: Here, models: str, tmp_path: Path) -> None:
     saved = tmp_path / "before.json"
     saved.write_text(here("cost", f"{models}:depthwise", *ON, "--json").out)
     told = here("cost", f"{models}:net", *ON, "--against", saved, "--json").document
@@ -89,7 +89,7 @@ def test_a_result_that_was_saved(here: Here, models: str, tmp_path: Path) -> Non
         ({"missing": None}, "it is not what 'opdb cost --json' prints"),
     ],
 )
-def test_results_that_cannot_be_compared(
+def test_incomparable_results_are_rejected(
     here: Here, models: str, tmp_path: Path, change: dict[str, object], reason: str
 ) -> None:
     document = here("cost", f"{models}:depthwise", *ON, "--json").document
@@ -99,7 +99,7 @@ def test_results_that_cannot_be_compared(
     assert done.err.startswith(f"--against {tmp_path / 'other.json'}: {reason}")
 
 
-def test_ranks_for_a_chip_that_is_not_simulated(here: Here, models: str) -> None:
+def test_rank_only_covers_chips_that_are_not_simulated(here: Here, models: str) -> None:
     ranked = here("cost", f"{models}:net", "--soc", "SM8650", "--rank-only", "--json").document
     own = here("cost", f"{models}:net", *ON, "--json").document
     assert (ranked["soc"], ranked["rank_for"], own["rank_for"]) == ("SA8255", "SM8650", None)
@@ -115,7 +115,7 @@ def test_ranks_for_a_chip_that_is_not_simulated(here: Here, models: str) -> None
         assert done.err.startswith(reason)
 
 
-def test_a_table_is_made_twice_the_same(here: Here, models: str, tmp_path: Path) -> None:
+def test_building_a_table_is_reproducible(here: Here, models: str, tmp_path: Path) -> None:
     first, second, pairs = (tmp_path / n for n in ("first.json", "second.json", "pairs.jsonl"))
     (tmp_path / "models.txt").write_text(f"# one\n{models}:depthwise\n")
     done = here("cost", "build-table", "--models", tmp_path / "models.txt", "--pairs", pairs, "-o", first)
@@ -142,7 +142,7 @@ def test_a_table_is_made_twice_the_same(here: Here, models: str, tmp_path: Path)
         (("a.py:net", "--timeout", "0"), "--timeout 0: give a time above 0 seconds"),
     ],
 )
-def test_tables_that_are_not_made(here: Here, options: tuple[str, ...], reason: str) -> None:
+def test_build_table_rejects_bad_arguments(here: Here, options: tuple[str, ...], reason: str) -> None:
     done = here("cost", "build-table", *options)
     assert done.code == 2
     assert done.err.startswith(reason)

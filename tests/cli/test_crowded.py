@@ -1,4 +1,4 @@
-"""Tensors that are joined have one encoding: compile --quantize says where that leaves one of them few steps."""
+"""Joined tensors share one encoding: compile --quantize warns if that leaves one of them few steps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def make():
 @pytest.mark.parametrize(
     ("largest", "recipe", "told"), [(116, "8a8w", True), (116, "16a8w", False), (2, "8a8w", False)]
 )
-def test_a_score_beside_boxes_is_told(
+def test_scores_joined_with_boxes_are_warned_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], largest: int, recipe: str, told: bool
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)

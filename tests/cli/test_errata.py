@@ -1,4 +1,4 @@
-"""opdb errata: what it refuses, what the page holds."""
+"""opdb errata: its refusals and its page."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .conftest import ROOT, Run, one_line
 MINI = str(ROOT / "tests" / "data" / "mini")
 
 
-def test_an_unknown_record_is_a_mistake(opdb: Run) -> None:
+def test_an_unknown_record_is_rejected(opdb: Run) -> None:
     message = one_line(opdb("errata", "probe", "--specs", MINI, "--id", "HTP-9999"))
     assert message == "opdb: no erratum 'HTP-9999'; 'opdb query errata' lists them"
 
 
-def test_a_page_of_what_is_no_observation_is_a_mistake(opdb: Run, tmp_path: Path) -> None:
+def test_rows_that_are_not_observations_are_rejected(opdb: Run, tmp_path: Path) -> None:
     page, rows = str(tmp_path / "page.md"), tmp_path / "rows.json"
     more = ("--specs", MINI, "--output", page, "--date", "2026-11-26")
     assert str(rows) in one_line(opdb("errata", "page", str(rows), *more))
@@ -35,4 +35,4 @@ def test_the_page_is_written(opdb: Run, tmp_path: Path) -> None:
     done = opdb("errata", "page", str(rows), "--specs", MINI, "--output", str(page), "--date", "2026-11-26")
     assert done.returncode == 0, done.stderr
     assert "Measured on 2026-11-26" in page.read_text()
-    assert "HTP-9999" not in page.read_text()  # the catalogue has no such record
+    assert "HTP-9999" not in page.read_text()  # the catalogue has no HTP-9999

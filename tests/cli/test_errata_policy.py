@@ -1,4 +1,4 @@
-"""--errata, --ignore-erratum, --execution, --strict and --lenient: what is printed, what is compiled, and the exit code."""
+"""--errata, --ignore-erratum, --execution, --strict and --lenient: output, compiled graph and exit code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .compiling import Here
 pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 SM8650 = ("--backend", "HTP", "--soc", "SM8650")
-#: A convolution to one channel of an image one wide, which the compiler of HTP changes (HTP-0394).
+#: A convolution to one channel of an image one pixel wide, which HTP's compiler changes (HTP-0394).
 COLUMN = """
 import torch
 from torch.nn import functional as f
@@ -61,7 +61,7 @@ def pool(tmp_path: Path) -> Path:
     return path
 
 
-def test_check_names_what_it_avoids_and_warns_of(here: Here, model: str) -> None:
+def test_check_names_avoided_and_warned_errata(here: Here, model: str) -> None:
     title = RECORDS[FAULT].title
     done = here("check", model, *SM8650)
     assert (done.code, done.out.splitlines()[-1]) == (
@@ -78,12 +78,12 @@ def test_check_names_what_it_avoids_and_warns_of(here: Here, model: str) -> None
         assert done.code == 0 and "HTP-" not in done.out
 
 
-def test_a_chip_by_what_it_is_sold_as_has_the_errata_of_the_chip(here: Here, model: str) -> None:
+def test_a_marketing_name_has_the_errata_of_its_chip(here: Here, model: str) -> None:
     by_name = here("check", model, "--soc", "8 Gen 3")
     assert by_name.out == here("check", model, *SM8650).out and " on HTP SM8650" in by_name.out
 
 
-def test_check_counts_warnings_when_it_is_strict(here: Here, model: str) -> None:
+def test_strict_check_counts_warnings(here: Here, model: str) -> None:
     assert here("check", model, *SM8650, "--strict").code == 0
     assert here("check", model, *SM8650, "--strict", "--errata", "warn").code == 1
     document = here("check", model, *SM8650, "--errata", "warn", "--json").document
@@ -101,7 +101,7 @@ def test_check_counts_warnings_when_it_is_strict(here: Here, model: str) -> None
     ],
 )
 @pytest.mark.parametrize("command", ["check", "validate"])
-def test_what_is_unknown_is_refused(
+def test_unknown_policies_and_errata_are_refused(
     here: Here, model: str, pool: Path, command: str, options: tuple[str, ...], said: str
 ) -> None:
     done = here(command, model if command == "check" else pool, *SM8650, *options)
@@ -118,7 +118,7 @@ def test_what_is_unknown_is_refused(
         (("--errata", "ignore", "--strict"), 0, "ignore"),
     ],
 )
-def test_validate_fails_for_what_is_accepted_and_computed_wrongly(
+def test_validate_fails_for_accepted_but_wrong_results(
     here: Here, pool: Path, options: tuple[str, ...], code: int, policy: str
 ) -> None:
     done = here("validate", pool, *SM8650, *options, "--json")
@@ -129,7 +129,7 @@ def test_validate_fails_for_what_is_accepted_and_computed_wrongly(
     assert (violation["rule"] in told) == (policy != "ignore")
 
 
-def test_validate_is_for_a_device_unless_it_is_told_otherwise(here: Here, pool: Path) -> None:
+def test_validate_assumes_a_device_by_default(here: Here, pool: Path) -> None:
     done = here("validate", pool, *SM8650, "--json")
     (violation,) = done.document["violations"]
     assert violation["policy"] == decide(RECORDS[violation["rule"]], Target("HTP", "SM8650"))
@@ -138,7 +138,7 @@ def test_validate_is_for_a_device_unless_it_is_told_otherwise(here: Here, pool: 
 
 @pytest.mark.vendor
 @pytest.mark.usefixtures("libraries")
-def test_run_says_what_a_context_for_a_device_may_show_here(here: Here, model: str, tmp_path: Path) -> None:
+def test_run_notes_errata_of_a_device_context(here: Here, model: str, tmp_path: Path) -> None:
     context = tmp_path / "column.bin"
     compiled = here("compile", model, *SM8650, "--errata", "warn", "-o", context, "--json")
     assert [(e["erratum"], e["policy"]) for e in compiled.document["errata"]] == [(FAULT, "warn")]

@@ -1,4 +1,4 @@
-"""The commands of evidence: what a user sees."""
+"""The commands of evidence, as a user sees them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Run = Callable[..., "CompletedProcess[str]"]
 
 
 def test_a_new_database_has_measured_columns(loaded: Run) -> None:
-    """Without a library: what ``opdb init`` loads."""
+    """No library is needed: the cells come with ``opdb init``."""
     rows = json.loads(
         loaded("query", "support", "--op", "Relu", "--soc", "SM8650", "--sdk", "2.47", "--json").stdout
     )
@@ -24,14 +24,14 @@ def test_a_new_database_has_measured_columns(loaded: Run) -> None:
     assert "# measured, not a part of the spec:" in text and "HTP 2.47 emulator: right" in text
 
 
-def test_a_chip_of_the_same_class_has_the_cells_of_the_measured_one(loaded: Run) -> None:
+def test_a_chip_shares_the_cells_of_its_measured_class(loaded: Run) -> None:
     rows = json.loads(
         loaded("query", "support", "--op", "Relu", "--soc", "SA8620P", "--sdk", "2.47", "--json").stdout
     )
     assert any(r["library"] and r["library"].endswith("SM8650") for r in rows)
 
 
-def test_merge_of_what_is_known_changes_nothing(loaded: Run, tmp_path: Path) -> None:
+def test_merging_known_cells_changes_nothing(loaded: Run, tmp_path: Path) -> None:
     file = "opdb/catalog/evidence/shipped.jsonl.gz"
     assert (
         f"0 cells added, 0 replaced by newer ones, {len(shipped())} left as they are"

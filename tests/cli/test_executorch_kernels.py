@@ -1,4 +1,4 @@
-"""`opdb executorch kernels`: what it lists, writes and refuses; tests/plugins/executorch/test_kernels.py builds and runs."""
+"""`opdb executorch kernels`: lists, files and refusals; tests/plugins/executorch/test_kernels.py builds and runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .conftest import Run
 pytestmark = [pytest.mark.executorch, pytest.mark.slow]
 
 
-def test_the_list_says_what_each_is_or_what_is_in_the_way(loaded: Run) -> None:
+def test_the_list_gives_the_op_or_the_obstacle(loaded: Run) -> None:
     done = loaded("executorch", "kernels", "--list", "--json")
     assert done.returncode == 0, done.stderr
     rows = {row["op"]: row for row in json.loads(done.stdout)}
@@ -25,7 +25,7 @@ def test_the_list_says_what_each_is_or_what_is_in_the_way(loaded: Run) -> None:
 
 
 @pytest.mark.breadth
-def test_a_folder_is_written_again_but_not_over_changes(loaded: Run, tmp_path: Path) -> None:
+def test_a_folder_is_rewritten_unless_files_changed(loaded: Run, tmp_path: Path) -> None:
     folder = tmp_path / "library"
     command = ("executorch", "kernels", "aten::square.out", "Relu", "-o", str(folder), "--no-build", "--json")
     first = json.loads(loaded(*command).stdout)
@@ -50,6 +50,6 @@ def test_a_folder_is_written_again_but_not_over_changes(loaded: Run, tmp_path: P
         (("--for", "no.pte", "-o", "x"), "no.pte: No such file or directory"),
     ],
 )
-def test_mistakes_are_said_in_a_line(loaded: Run, words: tuple[str, ...], message: str) -> None:
+def test_bad_arguments_get_one_line(loaded: Run, words: tuple[str, ...], message: str) -> None:
     done = loaded("executorch", "kernels", *words)
     assert done.returncode == 2 and message in " ".join(done.stderr.split())

@@ -10,7 +10,7 @@ import pytest
 from .conftest import ROOT, Run
 
 
-def test_the_csv_of_a_place(loaded: Run) -> None:
+def test_the_csv_lists_one_backend_and_chip(loaded: Run) -> None:
     done = loaded("executorch", "table", "--format", "csv", "--soc", "sm8650")
     assert done.returncode == 0, done.stderr
     assert done.stdout == (ROOT / "generated/tables/executorch/op-support.csv").read_text(encoding="utf-8")
@@ -23,6 +23,6 @@ def test_the_csv_of_a_place(loaded: Run) -> None:
     ("args", "words"),
     [((), "--soc SM8650"), (("--soc", "SM865"), "did you mean"), (("--backend", "NPU"), "NPU")],
 )
-def test_bad_use(loaded: Run, args: tuple[str, ...], words: str) -> None:
+def test_bad_arguments_are_rejected(loaded: Run, args: tuple[str, ...], words: str) -> None:
     done = loaded("executorch", "table", "--format", "csv", *args)
     assert done.returncode == 2 and words in done.stderr and len(done.stderr.splitlines()) == 1

@@ -1,4 +1,4 @@
-"""opdb compile --export-encodings: what a recipe chose, read back by --encodings, as a QDQ file, and by ONNX Runtime."""
+"""opdb compile --export-encodings: a recipe's encodings, read back by --encodings, as a QDQ file, and by ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .compiling import Here
 pytestmark = [pytest.mark.torch, pytest.mark.vendor]
 RECIPES = ("8a8w", "16a8w", "16a4w", "16a4w-block")
 CHIPS = ("SM8550", "QCM6490")
-#: A convolution with a batch norm, one of 3 by 3, attention whose scale goes into a weight, GELU written out, linear layers.
+#: A convolution with a batch norm, a 3 by 3 one, attention whose scale is folded into a weight, GELU from its parts, linear layers.
 MODEL = """<ir_version: 8, opset_import: ["": 17]>
 net (float[1,32,4,4] x) => (float[1,16,8] y) {
     c = Conv(x, a)
@@ -64,7 +64,7 @@ SHAPES = {
     "gamma": (32,), "beta": (32,), "wq": (32, 32), "bq": (32,), "wk": (32, 32), "bk": (32,), "wv": (32, 32), "wu": (32, 64),
     "bu": (64,), "wo": (64, 8),
 }  # fmt: skip
-#: The tensors inside of what is one op in the graph, and of what is read as one.
+#: Tensors inside node groups that become one op in the graph, or are read as one.
 INSIDE = {"c", "q", "k", "u", "g1", "g2", "g3", "g4"}
 Values = np.ndarray[Any, Any]
 
@@ -110,7 +110,7 @@ def exported(here: Here, file: str, recipe: str, soc: str, *more: str) -> float:
 
 
 def on_steps() -> None:
-    """Takes the input to the steps of its encoding: the device rounds inputs of graphs with float ends in half precision."""
+    """Rounds the input to the steps of its encoding: the device rounds inputs of graphs with float ends in half precision."""
     x = json.loads(Path("ranges.json").read_text())["tensors"]["x"]
     values = np.round(np.load("x.npz")["x"] / x["scale"]) * x["scale"]
     np.savez("x.npz", x=values.astype(np.float32))
@@ -131,8 +131,8 @@ def signal(wanted: Values, found: Values) -> float:
 
 @pytest.mark.parametrize("soc", CHIPS)
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_round_trip(here: Here, recipe: str, soc: str) -> None:
-    """Within a step of the result.  8 bits are without the product by 0.25: in the file it is an op, which HTP rounds apart."""
+def test_exported_encodings_give_the_same_results(here: Here, recipe: str, soc: str) -> None:
+    """Within one step of the result.  8a8w is without the product by 0.25: in the file it is an op, which HTP rounds separately."""
     net(Path("net.onnx"), scaled=recipe != "8a8w")
     step = exported(here, "e.encodings", recipe, soc)
     on_steps()
@@ -142,7 +142,7 @@ def test_round_trip(here: Here, recipe: str, soc: str) -> None:
 
 
 @pytest.mark.parametrize(("recipe", "least"), [("8a8w", 27), ("16a8w", 58), ("16a4w-block", 55)])
-def test_qdq_file(here: Here, recipe: str, least: float) -> None:
+def test_a_qdq_file_gives_the_same_results(here: Here, recipe: str, least: float) -> None:
     """opdb and ONNX Runtime read the model with quantize nodes; ``least``: dB between ONNX Runtime on the CPU and HTP."""
     net(Path("net.onnx"), scaled=recipe != "8a8w")
     step = exported(here, "q.onnx", recipe, "SM8550")
@@ -151,15 +151,17 @@ def test_qdq_file(here: Here, recipe: str, least: float) -> None:
     on_steps()
     wanted = result(here, "a.bin")
     np.testing.assert_allclose(result(here, "c.bin"), wanted, rtol=0, atol=step * 1.01)
-    options = onnxruntime.SessionOptions()  # as the file says: further fusions compute in 8 bits what has 16
+    options = (
+        onnxruntime.SessionOptions()
+    )  # as the file is: further fusions would compute 16-bit parts in 8 bits
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     session = onnxruntime.InferenceSession("q.onnx", options, providers=["CPUExecutionProvider"])
     (y,) = session.run(None, {"x": np.load("x.npz")["x"]})
     assert signal(y, wanted) > least
 
 
-def test_encodings_are_those_of_the_model(here: Here) -> None:
-    """By value: of weights AIMET's symmetric steps, of BatchNormalization's convolution before the norm; of x the range of the data."""
+def test_exported_encodings_describe_the_models_tensors(here: Here) -> None:
+    """Weights have AIMET's symmetric steps, a convolution before BatchNormalization its own weights', and x the range of the data."""
     exported(here, "e.encodings", "8a8w", "SM8550")
     found, model = read_encodings("e.encodings"), onnx.load("net.onnx")
     weights = {w.name: numpy_helper.to_array(w) for w in model.graph.initializer}
@@ -173,7 +175,7 @@ def test_encodings_are_those_of_the_model(here: Here) -> None:
     np.testing.assert_allclose(found["scores"].scales, found["scaled"].scales * 4, rtol=1e-5)
 
 
-def test_version_2_has_the_same(here: Here) -> None:
+def test_version_2_has_the_same_encodings(here: Here) -> None:
     for recipe in ("16a8w", "16a4w-block"):
         exported(here, "1.encodings", recipe, "SM8550")
         exported(here, "2.encodings", recipe, "SM8550", "--encodings-version", "2.0.0")
@@ -209,7 +211,7 @@ def make():
 """
 
 
-def test_names_of_a_program(here: Here) -> None:
+def test_a_programs_encodings_have_its_names(here: Here) -> None:
     Path("net.py").write_text(PROGRAM)
     how = ("--soc", "SM8550", "--quantize", "8a8w", "--data", "random:3", "-o", "a.bin")
     assert here("compile", "net.py:make", *how, "--export-encodings", "e.encodings").code == 0
@@ -234,14 +236,14 @@ def test_names_of_a_program(here: Here) -> None:
         (("net.onnx", "--quantize", "8a8w", "--data", "random", "--export-encodings", "."), "this is a folder; name a file"),
     ],
 )  # fmt: skip
-def test_bad_use(here: Here, arguments: tuple[str, ...], message: str) -> None:
+def test_bad_options_are_rejected(here: Here, arguments: tuple[str, ...], message: str) -> None:
     Path("net.py").write_text(PROGRAM)
     done = here("compile", *arguments, "--soc", "SM8550", "-o", "a.bin")
     assert done.code == 2 and message in done.err
     assert not any(Path(p).exists() for p in ("a.bin", "e.encodings", "q.onnx"))
 
 
-def test_not_for_a_pte(here: Here) -> None:
+def test_encodings_of_a_pte_are_refused(here: Here) -> None:
     how = ("--soc", "SM8550", "--quantize", "8a8w", "--data", "random", "--export-encodings", "e.encodings")
     done = here("compile", "net.onnx", *how, "-o", "a.pte")
     assert done.code == 2 and "compile to a context (-o FILE.bin)" in done.err

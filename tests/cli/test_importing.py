@@ -29,7 +29,7 @@ def header(tmp_path: Path) -> Path:
 
 
 @pytest.mark.breadth
-def test_xml_out_and_in(loaded: Run, specs: Path, tmp_path: Path) -> None:
+def test_exported_xml_can_be_imported(loaded: Run, specs: Path, tmp_path: Path) -> None:
     file, drafts = tmp_path / "ops.xml", tmp_path / "drafts"
     out = loaded("export", "xml", "Relu", "LayerNorm", "--package", "Mine", "--output", str(file))
     assert out.returncode == 0 and "not in the XML: rows" in out.stderr
@@ -48,7 +48,7 @@ def test_xml_out_and_in(loaded: Run, specs: Path, tmp_path: Path) -> None:
     assert loaded("import", "xml", str(file), "--output", str(drafts), "--force").returncode == 0
 
 
-def test_header(loaded: Run, specs: Path, header: Path) -> None:
+def test_header_differences_are_listed(loaded: Run, specs: Path, header: Path) -> None:
     done = loaded("import", "header", str(header), "--specs", str(specs), "--format", "csv")
     assert done.returncode == 0
     own = {

@@ -1,4 +1,4 @@
-"""doctor, libraries: the QNN libraries of this machine in words and as JSON."""
+"""doctor, libraries: the QNN libraries of this machine as text and JSON."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ pytestmark = pytest.mark.vendor
 
 @pytest.fixture
 def bare(opdb: Run, tmp_path: Path, libraries: object) -> Run:
-    """The command on a machine with the installed wheel only."""
+    """The command on a machine with only the installed wheel."""
     variables = {"OPDB_QNN_LIBRARIES": "", "QNN_SDK_ROOT": "", "XDG_DATA_HOME": str(tmp_path / "data")}
     return lambda *args, env=None, **more: opdb(*args, env={**variables, **(env or {})}, **more)
 
 
-def test_doctor_says_what_each_library_can_do(bare: Run, tmp_path: Path) -> None:
+def test_doctor_lists_the_features_of_each_library(bare: Run, tmp_path: Path) -> None:
     nowhere = tmp_path / "nowhere"
     done = bare("doctor", env={"OPDB_QNN_LIBRARIES": str(nowhere)})
     assert (done.returncode, done.stderr) == (0, "")
@@ -57,8 +57,8 @@ def test_doctor_json_has_the_identities(bare: Run) -> None:
     assert len(htp["sha256"]) == 64
 
 
-def test_a_wheel_without_the_cpu_library_says_where_one_is(bare: Run, tmp_path: Path) -> None:
-    """As in the wheels from 2.4.0 on."""
+def test_a_wheel_without_the_cpu_library_gets_a_fix(bare: Run, tmp_path: Path) -> None:
+    """Wheels from 2.4.0 on have no CPU library."""
     folder = tmp_path / "onnxruntime_qnn"
     folder.mkdir()
     (folder / "libQnnSaver.so").symlink_to(installed().path("SAVER"))
@@ -79,7 +79,7 @@ def test_a_wheel_without_the_cpu_library_says_where_one_is(bare: Run, tmp_path: 
     ]
 
 
-def test_list(bare: Run) -> None:
+def test_list_has_a_row_per_backend(bare: Run) -> None:
     rows = json.loads(bare("libraries", "list", "--json").stdout)
     assert [row["backend"] for row in rows] == list(FILES)
     table = bare("libraries", "list").stdout.splitlines()
@@ -87,7 +87,7 @@ def test_list(bare: Run) -> None:
     assert table[2].split()[:5] == ["2.47.0", "onnxruntime-qnn", "2.3.0", "CPU", "186"]
 
 
-def test_bad_versions(bare: Run) -> None:
+def test_bad_versions_are_rejected(bare: Run) -> None:
     assert "'banana' is not a version of onnxruntime-qnn; e.g. 2.7.0" in one_line(
         bare("libraries", "install", "banana")
     )

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.vendor, pytest.mark.slow]
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """Two inputs, the first of which has a name that Python could not have, and an output called as torch's node is."""
+    """Two inputs, the first with a name invalid in Python, and an output with the name torch gives its node."""
     ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2, 4]) for n in ("mask:0", "add", "relu")]
     nodes = [
         helper.make_node("Relu", ["mask:0"], ["middle"]),
@@ -30,7 +30,7 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
-def test_ends_have_the_names_of_the_file(
+def test_inputs_and_outputs_keep_the_files_names(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     call, context, results = Here(capsys), tmp_path / "names.bin", tmp_path / "out.npz"
@@ -45,7 +45,7 @@ def test_ends_have_the_names_of_the_file(
 
 
 def ran(call: Here, model: Path, given: dict[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
-    """What `opdb compile` and `opdb run` make of a file's inputs."""
+    """Compiles a file, runs it on inputs, and returns the outputs."""
     folder = model.parent
     made = call("compile", str(model), "--soc", "SM8650", "-o", str(folder / "model.bin"))
     assert made.code == 0, made.err
@@ -67,8 +67,10 @@ def saved(
     return path
 
 
-def test_constants_inputs_and_copies_are_outputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """In the file's order and data types, as ONNX Runtime has them."""
+def test_constants_inputs_and_copies_can_be_outputs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Outputs have the file's order and data types, as in ONNX Runtime."""
     value = helper.make_tensor_value_info
     node = helper.make_node
     floats, wide = TensorProto.FLOAT, TensorProto.INT64
@@ -102,7 +104,7 @@ def test_an_input_that_is_an_output_has_two_names(tmp_path: Path, capsys: pytest
     np.testing.assert_allclose(got["x_out"], [-1, 2], atol=2e-3)
 
 
-def test_a_size_for_an_open_dimension(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_open_dimension_needs_a_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["batch", 3]) for n in "xy")
     path, call = (
         saved(tmp_path / "open.onnx", [helper.make_node("Relu", ["x"], ["y"])], [x], [y], {}),
@@ -117,10 +119,8 @@ def test_a_size_for_an_open_dimension(tmp_path: Path, capsys: pytest.CaptureFixt
     assert wrong.code == 2 and "give NAME=SIZE" in wrong.err
 
 
-def test_what_check_leaves_to_the_cpu_no_context_holds(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """compile prints the same rows, with the file's names; for ExecuTorch it is a message."""
+def test_a_model_with_cpu_nodes_gets_no_context(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """compile prints the same rows as check, with the file's names; for ExecuTorch they are in a message."""
     x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [3, 3]) for n in "xy")
     nodes = [
         helper.make_node("Relu", ["x"], ["a"]),

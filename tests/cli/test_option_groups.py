@@ -1,4 +1,4 @@
-"""Groups of options: where they stand in the help, what a command gets, and what cannot be a group."""
+"""Groups of options: their place in the help, the command's arguments, and invalid groups."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def call(command: object, *args: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def test_a_group_and_the_group_in_it_stand_where_the_parameter_does() -> None:
+def test_nested_groups_appear_in_parameter_order() -> None:
     def command(file: str, group: Outer, loud: Loud = False) -> None:
         typer.echo(f"{file} {group} {loud}")
 
@@ -63,7 +63,7 @@ def test_a_group_and_the_group_in_it_stand_where_the_parameter_does() -> None:
     assert options == ["--name", "--depth", "--word", "--loud", "--help"]
 
 
-def test_a_subclass_words_an_option_otherwise_in_the_same_place() -> None:
+def test_a_subclass_can_reword_an_option() -> None:
     def command(group: Reworded) -> None:
         typer.echo(group.name)
 
@@ -72,7 +72,7 @@ def test_a_subclass_words_an_option_otherwise_in_the_same_place() -> None:
     assert "Of whom." in text and "Whose." not in text and text.index("--name") < text.index("--depth")
 
 
-def test_the_name_and_the_docstring_of_the_command_stay() -> None:
+def test_a_command_keeps_its_name_and_docstring() -> None:
     def command(group: Inner) -> None:
         """What it does."""
 
@@ -80,14 +80,14 @@ def test_the_name_and_the_docstring_of_the_command_stay() -> None:
     assert (expanded.__name__, expanded.__doc__) == ("command", "What it does.")
 
 
-def test_two_options_of_one_name_cannot_be() -> None:
+def test_duplicate_option_names_are_rejected() -> None:
     def command(one: Inner, depth: int = 2) -> None: ...
 
     with pytest.raises(ValueError, match="duplicate parameter name: 'depth'"):
         with_option_groups(command)
 
 
-def test_target() -> None:
+def test_target_options_give_a_target() -> None:
     target = TargetOptions("htp", "8 gen 3", "2.47", ErrataOptions("emulator", "warn", ["htp-0042"])).target()
     assert (target.backend, target.soc, target.sdk) == ("HTP", "SM8650", "2.47")
     assert (target.execution, target.errata, set(target.ignored)) == ("emulator", "warn", {"HTP-0042"})
@@ -96,7 +96,7 @@ def test_target() -> None:
         TargetOptions("NPU").target().context()
 
 
-def test_model_and_optimizer() -> None:
+def test_model_and_optimizer_options_are_checked() -> None:
     ModelOptions().check()
     with pytest.raises(OpdbError, match="--dtype f64: one of f32, f16"):
         ModelOptions("f64").check()
@@ -106,6 +106,6 @@ def test_model_and_optimizer() -> None:
         OptimizerOptions(["nothing_like_it"]).check()
 
 
-def test_database_options_for_another_command() -> None:
+def test_database_options_become_arguments_of_another_command() -> None:
     assert DatabaseOptions().words() == []
     assert DatabaseOptions("a.db", Path("specs")).words() == ["--db", "a.db", "--specs", "specs"]

@@ -11,7 +11,7 @@ from .conftest import Run
 
 
 @pytest.mark.native
-def test_generates_and_builds(loaded: Run, tmp_path: Path) -> None:
+def test_a_package_is_generated_and_built(loaded: Run, tmp_path: Path) -> None:
     done = loaded("package", "qnn", "DequantizeAdd", "-o", str(tmp_path / "out"), "--json")
     assert done.returncode == 0, done.stderr
     made = json.loads(done.stdout)
@@ -20,7 +20,7 @@ def test_generates_and_builds(loaded: Run, tmp_path: Path) -> None:
     assert sorted(made["files"]) == made["files"]
 
 
-def test_sources_only(loaded: Run, tmp_path: Path) -> None:
+def test_no_build_writes_sources_only(loaded: Run, tmp_path: Path) -> None:
     done = loaded("package", "qnn", "DequantizeAdd", "-o", str(tmp_path / "out"), "--no-build")
     assert done.returncode == 0 and f"make -C {tmp_path / 'out'}" in done.stdout
     assert not (tmp_path / "out" / "libs").exists()
@@ -34,7 +34,7 @@ def test_sources_only(loaded: Run, tmp_path: Path) -> None:
         (("DequantizeAdd", "--backend", "GPU"), "an op package for GPU is OpenCL"),
     ],
 )
-def test_bad_use(loaded: Run, tmp_path: Path, args: tuple[str, ...], words: str) -> None:
+def test_bad_arguments_are_rejected(loaded: Run, tmp_path: Path, args: tuple[str, ...], words: str) -> None:
     done = loaded("package", "qnn", *args, "-o", str(tmp_path / "out"))
     assert done.returncode == 2 and words in done.stderr and len(done.stderr.splitlines()) == 1
     assert not (tmp_path / "out").exists()

@@ -1,4 +1,4 @@
-"""opdb probe: what it prints, what it leaves in SQL, how it ends."""
+"""opdb probe: its output, its rows in SQL, its exit codes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SMALL = (
 
 
 @pytest.mark.vendor
-def test_probe(opdb: Run, libraries: object, tmp_path: Path) -> None:
+def test_probe_reports_and_resumes(opdb: Run, libraries: object, tmp_path: Path) -> None:
     done = opdb(*SMALL)
     assert (done.returncode, done.stderr) == (0, "")
     head, relu, total, *rest = done.stdout.splitlines()
@@ -76,12 +76,14 @@ def test_probe(opdb: Run, libraries: object, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_bad_use(opdb: Run, libraries: object, args: tuple[str, ...], message: str) -> None:
+def test_bad_arguments_are_rejected(
+    opdb: Run, libraries: object, args: tuple[str, ...], message: str
+) -> None:
     assert message in one_line(opdb("probe", "--specs", MINI, *args))
 
 
 @pytest.mark.breadth
-def test_conformance_without_a_scheduler(opdb: Run) -> None:
+def test_a_missing_dask_scheduler_is_reported(opdb: Run) -> None:
     asked = ("conformance", "run", "--specs", MINI, "--op", "Relu", "--executor", "python")
     assert "--jobs and --dask: give one" in one_line(
         opdb(*asked, "--jobs", "2", "--dask", "tcp://127.0.0.1:9")
@@ -93,5 +95,5 @@ def test_conformance_without_a_scheduler(opdb: Run) -> None:
     )
 
 
-def test_only_evidence_has_disagreements(loaded: Run) -> None:
+def test_disagreements_need_evidence(loaded: Run) -> None:
     assert "'ops' cannot be filtered by --disagree" in one_line(loaded("query", "ops", "--disagree"))

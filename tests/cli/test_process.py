@@ -1,4 +1,4 @@
-"""The process ``opdb`` ends at once where PyTorch is imported, and yet as a process should."""
+"""The ``opdb`` process exits at once even with PyTorch imported, yet flushes and exits cleanly."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ print("not reached")
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
-def test_what_is_printed_and_registered_is_done() -> None:
+def test_output_and_exit_handlers_are_completed() -> None:
     done = ended("--version")
     assert (done.returncode, done.stdout, done.stderr) == (0, f"opdb {__version__}\nat exit\n", "")
 
 
-def test_the_exit_code_and_the_error_of_bad_use() -> None:
+def test_bad_use_keeps_its_exit_code_and_error() -> None:
     done = ended("check nowhere.onnx --soc SM8650")
     assert done.returncode == 2
     assert done.stderr == "opdb: nowhere.onnx: no such file\n"
     assert done.stdout == "at exit\n"
 
 
-def test_a_reader_that_leaves_is_no_traceback() -> None:
+def test_a_closed_pipe_gives_no_traceback() -> None:
     done = ended("--version", before=CLOSED)
     assert done.returncode in (0, 1) and done.stderr == ""

@@ -1,4 +1,4 @@
-"""Plain progress: a line per stage that ended, and a word about one that goes on."""
+"""Plain progress: a line per finished stage, and occasional lines during a long one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from opdb.cli.progress import Stages
 
 
-def test_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_is_printed_per_stage(capsys: pytest.CaptureFixture[str]) -> None:
     with Stages() as stages:
         stages("open")
         stages("finalize", "g")
@@ -19,7 +19,7 @@ def test_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert [(s, g) for s, g, _ in stages.seconds] == [("open", ""), ("finalize", "g")]
 
 
-def test_a_stage_that_fails_is_not_told_as_done(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_stage_is_not_reported_as_done(capsys: pytest.CaptureFixture[str]) -> None:
     stages = Stages()
     with pytest.raises(KeyError), stages:
         stages("open")
@@ -29,7 +29,7 @@ def test_a_stage_that_fails_is_not_told_as_done(capsys: pytest.CaptureFixture[st
     assert [s for s, _, _ in stages.seconds] == ["open"]
 
 
-def test_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with Stages(quiet=True) as stages:
         stages("open")
     assert capsys.readouterr() == ("", "")

@@ -54,7 +54,7 @@ def test_a_model_is_compiled_and_run(here: Call, tmp_path: Path) -> None:
     assert np.abs(np.load(results)["output0"] - wanted).max() < 2e-3 * np.abs(wanted).max()
 
 
-def test_a_quantized_model_says_what_became_of_its_nodes(here: Call, tmp_path: Path) -> None:
+def test_a_quantized_model_lists_its_delegated_nodes(here: Call, tmp_path: Path) -> None:
     pte = tmp_path / "guide.pte"
     quantized = ("--quantize", "8a8w", "--data", "example")
     code, out, err = here("compile", GUIDE, "--soc", "SM8650", *quantized, "-o", str(pte), "--json")
@@ -64,7 +64,7 @@ def test_a_quantized_model_says_what_became_of_its_nodes(here: Call, tmp_path: P
     assert document["delegated"]["aten_linear_default"] == "FullyConnected"
 
 
-def test_nodes_for_the_cpu_are_said_and_the_program_is_written(
+def test_cpu_nodes_are_reported_and_the_program_is_written(
     here: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
@@ -92,7 +92,7 @@ def test_nodes_for_the_cpu_are_said_and_the_program_is_written(
         (["run", "{text}", "--profile", "basic"], "not for .pte"),
     ],
 )
-def test_bad_use_is_one_error(
+def test_bad_use_gives_one_error(
     here: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""opdb compile --quantize --data: real samples decide the ranges, in context files and in ExecuTorch programs."""
+"""opdb compile --quantize --data: real samples determine the ranges, in context files and in ExecuTorch programs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 
 def quantized(here: Here, data: str, output: str) -> tuple[str, float]:
-    """What compile prints, and the result's largest error over its largest value on an input as large as the samples'."""
+    """The output of compile, and the result's largest error relative to its largest value on an input as large as the samples."""
     make = ("calibrated_net.py:make", "--soc", "SM8650")
     done = here("compile", *make, "--quantize", "8a8w", "--data", data, "-o", output)
     assert done.code == 0, done.err
@@ -77,7 +77,7 @@ def test_ranges_are_written(here: Here, tmp_path: Path) -> None:
     assert low < -2 and high > 2
 
 
-def test_without_data_nothing_is_written(here: Here, tmp_path: Path) -> None:
+def test_no_file_is_written_without_data(here: Here, tmp_path: Path) -> None:
     for output in ("net.bin", "net.pte"):
         done = here(
             "compile", "calibrated_net.py:make", "--soc", "SM8650", "--quantize", "8a8w", "-o", output
@@ -98,6 +98,8 @@ def test_without_data_nothing_is_written(here: Here, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_bad_use(here: Here, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+def test_bad_options_are_rejected(
+    here: Here, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
     done = here("compile", "calibrated_net.py:make", "--soc", "SM8650", "-o", "net.bin", *arguments)
     assert done.code == 2 and message in done.err and not (tmp_path / "net.bin").exists()

@@ -1,4 +1,4 @@
-"""opdb query and opdb db datasette: files, formats, several values, and what Datasette makes of the metadata."""
+"""opdb query and opdb db datasette: files, formats, several values, and Datasette with the metadata."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Run = Callable[..., Any]
 ROOT = Path(__file__).parents[2]
 
 
-def test_support_for_a_mix_in_every_format(loaded: Run, tmp_path: Path) -> None:
+def test_support_of_several_ops_is_written_in_every_format(loaded: Run, tmp_path: Path) -> None:
     asked = ("query", "support", "--op", "Relu", "--op", "LayerNorm", "--backend", "HTP", "--soc", "SM8650", "--soc",
              "SM8750", "--dtype", "uq8", "--torch-op", "aten.relu", "--torch-op", "aten.layer_norm")  # fmt: skip
     rows = json.loads(loaded(*asked, "--json").stdout)
@@ -41,7 +41,7 @@ def test_support_for_a_mix_in_every_format(loaded: Run, tmp_path: Path) -> None:
     assert (tmp_path / "support.html").read_text(encoding="utf-8").count("<tr><td") == len(rows)
 
 
-def test_pivot_has_an_op_to_a_line(loaded: Run) -> None:
+def test_pivot_has_a_line_per_op(loaded: Run) -> None:
     rows = json.loads(
         loaded("query", "support", "--backend", "CPU", "--op", "Relu", "--pivot", "--json").stdout
     )
@@ -51,13 +51,13 @@ def test_pivot_has_an_op_to_a_line(loaded: Run) -> None:
         "fp32" in str(v) and str(v).startswith("yes: ") for v in list(row.values())[1:]
     )  # as opdb ships it
     page = loaded("query", "support", "--op", "Relu", "--pivot", "--format", "html").stdout
-    # GPU, which nobody can ask here
+    # GPU has no library here
     assert re.search(r'<td class="declared" data-l="GPU@[^"]*">declared: All', page)
     done = loaded("query", "ops", "--pivot")
     assert done.returncode == 2 and "--pivot turns 'support'" in done.stderr
 
 
-def test_errata_by_scope_and_condition(loaded: Run) -> None:
+def test_errata_can_be_filtered_by_scope_and_condition(loaded: Run) -> None:
     def asked(*args: str) -> dict[str, dict[str, Any]]:
         rows = json.loads(loaded("query", "errata", *args, "--json").stdout)
         return {r["erratum"]: r for r in rows}
@@ -81,7 +81,7 @@ def test_errata_by_scope_and_condition(loaded: Run) -> None:
     )
 
 
-def test_parquet(loaded: Run, tmp_path: Path) -> None:
+def test_parquet_has_the_rows_of_the_query(loaded: Run, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     file = tmp_path / "params.parquet"
     done = loaded("query", "params", "--format", "parquet", "--output", str(file))
@@ -97,7 +97,7 @@ def test_parquet(loaded: Run, tmp_path: Path) -> None:
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
 
 
-def test_parquet_says_what_is_missing(loaded: Run, tmp_path: Path) -> None:
+def test_parquet_names_the_missing_option_or_extra(loaded: Run, tmp_path: Path) -> None:
     done = loaded("query", "ops", "--format", "parquet")
     assert done.returncode == 2 and "name it with --output" in done.stderr
     (tmp_path / "hidden").mkdir()
@@ -109,27 +109,27 @@ def test_parquet_says_what_is_missing(loaded: Run, tmp_path: Path) -> None:
     assert not file.exists()
 
 
-def test_a_file_that_cannot_be_written_is_one_error(loaded: Run, tmp_path: Path) -> None:
+def test_an_unwritable_file_gives_one_error(loaded: Run, tmp_path: Path) -> None:
     (tmp_path / "folder").write_text("")
     done = loaded("query", "ops", "--format", "csv", "--output", str(tmp_path / "folder" / "ops.csv"))
     assert done.returncode == 2 and "cannot write" in done.stderr and done.stderr.count("\n") == 1
 
 
-def test_an_error_in_the_middle_leaves_the_file_alone(loaded: Run, tmp_path: Path) -> None:
+def test_a_failing_query_leaves_the_file_unchanged(loaded: Run, tmp_path: Path) -> None:
     file = tmp_path / "ops.csv"
     file.write_text("before")
     done = loaded("query", "ops", "--where", "rules > ", "--format", "csv", "--output", str(file))
     assert done.returncode == 2 and file.read_text() == "before"
 
 
-def test_the_page_of_the_views_is_that_of_the_code() -> None:
+def test_the_page_of_views_is_current() -> None:
     page = (ROOT / "docs" / "reference" / "sql-views.md").read_text(encoding="utf-8")
     assert page.splitlines() == list(markdown()), (
         "make it again with: opdb db views --output docs/reference/sql-views.md"
     )
 
 
-def test_datasette_shows_the_views_and_nothing_else(loaded: Run, tmp_path: Path) -> None:
+def test_datasette_shows_only_the_views(loaded: Run, tmp_path: Path) -> None:
     app = pytest.importorskip("datasette.app")
     file = tmp_path / "metadata.json"
     assert loaded("db", "datasette", "--output", str(file)).returncode == 0
@@ -152,7 +152,7 @@ def test_datasette_shows_the_views_and_nothing_else(loaded: Run, tmp_path: Path)
     asyncio.run(ask())
 
 
-def test_an_old_name_of_a_question_still_answers(loaded: Run) -> None:
+def test_an_old_question_name_still_works(loaded: Run) -> None:
     for old, new, options in (
         ("measured", "evidence", ["--op", "Concat", "--sdk", "2.47"]),
         ("quirks", "errata", ["--op", "Concat"]),

@@ -1,4 +1,4 @@
-"""`opdb recipe show`, and recipes of a file, as processes: in a context file, in check, and in a .pte."""
+"""`opdb recipe show`, and recipes from a file, as processes: in a context file, in check, and in a .pte."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def opdb(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
 
 
-def test_show(folder: Path) -> None:
+def test_show_lists_recipes_and_round_trips_a_file(folder: Path) -> None:
     names = opdb(folder, "recipe", "show")
     assert names.returncode == 0 and [line.split()[0] for line in names.stdout.splitlines()] == [
         "8a8w", "16a8w", "16a4w", "16a4w-block", "8a4w", "16a16w", "fp16",
@@ -67,7 +67,7 @@ def test_show(folder: Path) -> None:
 @pytest.mark.parametrize(
     "command", [("check",), ("compile", "-o", "x.bin", "--data", "example"), ("recipe",)]
 )
-def test_a_wrong_file_is_one_error(folder: Path, command: tuple[str, ...]) -> None:
+def test_a_faulty_file_gives_one_error(folder: Path, command: tuple[str, ...]) -> None:
     (folder / "mixed.yaml").write_text(RECIPE.replace("operator", "operators"))
     name, *more = command
     given = (
@@ -112,7 +112,7 @@ def test_fp16_quantizes_nothing(folder: Path) -> None:
 
 
 @pytest.mark.vendor
-def test_the_same_file_drives_a_pte(folder: Path) -> None:
+def test_the_recipe_file_also_applies_to_a_pte(folder: Path) -> None:
     options = ("model.py:make", "--soc", "SM8650", "--data", "example", "-o", "x.pte", "--json")
     made = opdb(folder, "compile", *options, "--quantize", "mixed.yaml")
     assert made.returncode == 0, made.stderr

@@ -1,4 +1,4 @@
-"""opdb compile with a recipe whose weights AdaRound rounds: what AIMET answers is what the context holds."""
+"""opdb compile with a recipe that rounds weights with AdaRound: the context has AIMET's weights."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def compiled(here: Here, recipe: str) -> Any:
 
 
 def steps(w: Any) -> Any:
-    """A step for each column, by which the largest number is -8 or 7."""
+    """A step for each column, so that its most extreme number is -8 or 7."""
     return np.maximum(w.max(0) / 7, -w.min(0) / 8)
 
 
 def down(w: Any) -> Any:
-    """A rounding that is nobody's own: to the step below."""
+    """An unusual rounding, to tell it apart: down to the next step."""
     return (np.clip(np.floor(w / steps(w) + 1e-4), -8, 7) * steps(w)).astype(np.float32)
 
 
@@ -65,9 +65,7 @@ def results(weights: Any) -> Any:
 
 
 @pytest.mark.parametrize("rule", ["", "rules:\n  - {node: first, weights: {bits: 8}}"])
-def test_the_context_has_the_weights_that_aimet_chose(
-    here: Here, monkeypatch: pytest.MonkeyPatch, rule: str
-) -> None:
+def test_the_context_has_aimets_weights(here: Here, monkeypatch: pytest.MonkeyPatch, rule: str) -> None:
     seen: list[Any] = []
 
     def adaround(model: Any, inputs: Any, bits: Any, left: Collection[str], iterations: int) -> Any:
@@ -107,13 +105,15 @@ def test_the_context_has_the_weights_that_aimet_chose(
         ("net.onnx", "nhwc", "leave --io-layout nhwc out"),
     ],
 )
-def test_what_cannot_be_rounded(model: str, layout: str, message: str) -> None:
+def test_models_that_cannot_be_rounded_are_rejected(model: str, layout: str, message: str) -> None:
     with pytest.raises(OpdbError, match=message):
         rounding.check(parsed(RECIPE, "own.yaml"), model, layout)
     assert not rounding.check(named("16a4w"), model, layout)
 
 
-def test_without_aimet_the_cure_is_said(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_aimet_is_reported_with_the_install_command(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(__import__("sys").modules, "aimet_onnx", None)
     done = compiled(here, "own.yaml")
     assert (
@@ -123,14 +123,14 @@ def test_without_aimet_the_cure_is_said(here: Here, monkeypatch: pytest.MonkeyPa
     assert not Path("net.bin").exists()
 
 
-def test_a_pte_has_no_such_weights(here: Here) -> None:
+def test_adaround_is_refused_for_a_pte(here: Here) -> None:
     from opdb.plugins.executorch.quantize import check
 
     with pytest.raises(OpdbError, match="rounding: adaround is for a context file; give rounding: nearest"):
         check(parsed(RECIPE, "own.yaml"))
 
 
-def test_an_error_of_aimet_is_one_line(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_aimet_error_is_one_line(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any) -> Any:
         raise ValueError("no\nsuch thing")
 
@@ -140,8 +140,8 @@ def test_an_error_of_aimet_is_one_line(here: Here, monkeypatch: pytest.MonkeyPat
     assert done.code == 2 and "net.onnx: AdaRound fails: ValueError: no\n" in done.err
 
 
-def test_adaround_itself_is_nearer_than_the_nearest_steps(here: Here) -> None:
-    """With AIMET, on inputs of rank 2, where the errors of weights can make up for each other."""
+def test_adaround_beats_rounding_to_nearest(here: Here) -> None:
+    """Runs AIMET on inputs of rank 2, where errors of weights can compensate for each other."""
     pytest.importorskip("aimet_onnx")
     mixed = X @ np.random.default_rng(2).normal(size=(16, 2)) @ np.random.default_rng(3).normal(size=(2, 16))
     np.savez("data.npz", x=mixed.astype(np.float32))

@@ -67,9 +67,7 @@ def make():
 
 
 @pytest.mark.parametrize("quantize", [(), ("--quantize", "16a8w", "--data", "example")])
-def test_numbers_without_dimensions_come_and_go_as_such(
-    quantize: tuple[str, ...], here: Here, tmp_path: Path
-) -> None:
+def test_scalars_stay_scalars(quantize: tuple[str, ...], here: Here, tmp_path: Path) -> None:
     (tmp_path / "numbers.py").write_text(NUMBERS)
     model = (f"{tmp_path / 'numbers.py'}:make", *TARGETS["HTP"], "--execution", "emulator")
     context, given, made = (tmp_path / name for name in ("numbers.bin", "in.npz", "out.npz"))
@@ -88,7 +86,7 @@ def test_numbers_without_dimensions_come_and_go_as_such(
 
 
 @pytest.mark.parametrize("backend", TARGETS)
-def test_numbers_are_those_of_pytorch(backend: str, here: Here, tmp_path: Path) -> None:
+def test_results_match_pytorch(backend: str, here: Here, tmp_path: Path) -> None:
     path = tmp_path / "guide.bin"
     assert (
         here(
@@ -131,7 +129,7 @@ def test_numbers_are_those_of_pytorch(backend: str, here: Here, tmp_path: Path) 
     assert (told["result"]["stage"], told["graph"]) == ("done", "guide")
 
 
-def test_words_profile_and_trace(here: Here, tmp_path: Path) -> None:
+def test_text_profile_and_trace_are_written(here: Here, tmp_path: Path) -> None:
     file = tmp_path / "relu.json"
     file.write_text(json.dumps({"op": "Relu", "id": "r", "inputs": [F], "outputs": [F]}))
     assert here("compile", file, *TARGETS["HTP"], "-o", tmp_path / "m").code == 0
@@ -165,7 +163,9 @@ def test_words_profile_and_trace(here: Here, tmp_path: Path) -> None:
     ]
 
 
-def test_quantised_ends(here: Here, ops: Path, tmp_path: Path) -> None:
+def test_quantized_inputs_and_outputs_can_be_integers_or_floats(
+    here: Here, ops: Path, tmp_path: Path
+) -> None:
     stored = np.array([[0, 10, 12], [8, 255, 30]], np.uint8)
     real = (stored.astype(np.float32) - 10) * 0.5
     np.save(tmp_path / "stored.npy", stored)
@@ -182,7 +182,7 @@ def test_quantised_ends(here: Here, ops: Path, tmp_path: Path) -> None:
     assert np.abs(numbers - wanted).max() <= 1.5 / 256
 
 
-def test_names_of_outputs_as_files(here: Here, ops: Path, tmp_path: Path) -> None:
+def test_output_names_become_file_names(here: Here, ops: Path, tmp_path: Path) -> None:
     a, b = np.random.default_rng(0).standard_normal((2, 2, 3)).astype(np.float32)
     np.savez(tmp_path / "in.npz", b=b, a=a)
     done = here("run", ops, "--graph", "add", "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out")
@@ -190,7 +190,7 @@ def test_names_of_outputs_as_files(here: Here, ops: Path, tmp_path: Path) -> Non
     assert np.array_equal(np.load(tmp_path / "out" / "a_b.npy"), a + b)
 
 
-def test_any_name_goes_into_an_archive(tmp_path: Path) -> None:
+def test_an_archive_holds_any_output_name(tmp_path: Path) -> None:
     values = {"file": np.arange(3), "a/b": np.ones((2, 1), np.float16), "allow_pickle": np.zeros(0, bool)}
     write(tmp_path / "out.npz", values)
     with np.load(tmp_path / "out.npz") as archive:
@@ -199,7 +199,7 @@ def test_any_name_goes_into_an_archive(tmp_path: Path) -> None:
             assert archive[name].dtype == value.dtype and np.array_equal(archive[name], value)
 
 
-def test_figures() -> None:
+def test_figures_ignore_values_that_are_not_finite() -> None:
     values = np.array([np.nan, -2, 4, np.inf], np.float16)
     assert figures(values) == {"min": -2.0, "max": 4.0, "mean": 1.0, "not_finite": 2}
     assert figures(values[:1]) == {"min": None, "max": None, "mean": None, "not_finite": 1}
@@ -207,7 +207,7 @@ def test_figures() -> None:
     assert figures(np.array([True, False]))["mean"] == 0.5
 
 
-def test_a_run_that_takes_too_long(here: Here, ops: Path, tmp_path: Path) -> None:
+def test_a_run_is_stopped_at_its_timeout(here: Here, ops: Path, tmp_path: Path) -> None:
     args = ("--graph", "add", "--inputs", "random:0", "--outputs", tmp_path / "out.npz")
     done = here("run", ops, *args, "--repeat", "1000000000", "--timeout", "1")
     assert (done.code, done.out) == (1, "")
@@ -215,7 +215,7 @@ def test_a_run_that_takes_too_long(here: Here, ops: Path, tmp_path: Path) -> Non
     assert os.listdir(tmp_path) == []
 
 
-def test_bad_input(here: Here, ops: Path, tmp_path: Path) -> None:
+def test_bad_input_is_rejected(here: Here, ops: Path, tmp_path: Path) -> None:
     damaged = bytearray(ops.read_bytes())
     damaged[-20] ^= 1
     (tmp_path / "damaged").write_bytes(damaged)

@@ -1,4 +1,4 @@
-"""Buffers that a model changes: opdb check judges it, compile pairs them in the context, run --steps hands them on."""
+"""Buffers that a model changes: opdb check judges them, compile pairs them in the context, run --steps passes them on."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 
 @pytest.mark.parametrize(("start", "on"), [("zeros", "HTP"), ("ones", "HTP"), ("ones", "CPU")])
-def test_a_cache_goes_from_run_to_run(here: Here, start: str, on: str) -> None:
+def test_a_cache_is_passed_from_run_to_run(here: Here, start: str, on: str) -> None:
     model = f"stateful_net.py:{start}"
     target = ("--backend", on, *(("--soc", "SM8650", "--execution", "emulator") if on == "HTP" else ()))
     assert here("check", model, *target).code == 0
@@ -114,8 +114,10 @@ def test_without_steps_a_run_starts_from_the_buffer(here: Here) -> None:
 
 @pytest.mark.parametrize(("recipe", "within"), [("8a8w", 0.06), ("16a8w", 4e-3)])
 @pytest.mark.parametrize("start", ["zeros", "ones"])
-def test_a_quantized_cache_goes_from_run_to_run(here: Here, start: str, recipe: str, within: float) -> None:
-    """Samples are steps: the ranges of states are those that they have after all of them.  ``within``: of the largest value."""
+def test_a_quantized_cache_is_passed_from_run_to_run(
+    here: Here, start: str, recipe: str, within: float
+) -> None:
+    """Samples are steps: the ranges of states cover all of them.  ``within``: relative to the largest value."""
     model = f"stateful_net.py:{start}"
     how = ("--execution", "emulator", "--quantize", recipe, "--data", "inputs.npz")
     made = here("compile", model, *SOC, *how, "-o", "net.bin")
@@ -133,12 +135,12 @@ def test_a_quantized_cache_goes_from_run_to_run(here: Here, start: str, recipe: 
         assert np.abs(result[step] - wanted).max() < within * np.abs(result).max()
 
 
-def test_what_cannot_keep_a_state(here: Here) -> None:
+def test_a_layout_change_of_a_state_is_refused(here: Here) -> None:
     done = here("compile", "stateful_net.py:ones", "--soc", "SM8650", "--io-layout", "nhwc", "-o", "net.bin")
     assert done.code == 2 and "keeps its layout" in done.err and not Path("net.bin").exists()
 
 
-def test_steps_are_runs_of_their_own(here: Here) -> None:
+def test_steps_are_separate_runs(here: Here) -> None:
     assert here("compile", "stateful_net.py:zeros", "--soc", "SM8650", "-o", "net.bin").code == 0
     for more in (("--repeat", "2"), ("--profile", "basic")):
         done = here("run", "net.bin", "--inputs", "inputs.npz", "--steps", STEPS, *more)
@@ -146,7 +148,7 @@ def test_steps_are_runs_of_their_own(here: Here) -> None:
     assert here("run", "net.bin", "--inputs", "inputs.npz", "--steps", "0").code == 2
 
 
-def test_graphs_of_one_context_share_weights_and_hand_on_their_states(here: Here) -> None:
+def test_graphs_of_one_context_share_weights_and_states(here: Here) -> None:
     Path("two_graphs.py").write_text(TWO)
     sizes = {}
     for name in ("prefill", "decode"):
@@ -187,7 +189,7 @@ def test_graphs_of_one_context_share_weights_and_hand_on_their_states(here: Here
         (("run", "net.bin", "--inputs", "one.npz", "--states", "one.npz"), "has no buffer position"),
     ],
 )  # fmt: skip
-def test_bad_use_is_one_line(here: Here, arguments: tuple[str, ...], message: str) -> None:
+def test_bad_use_gives_one_line(here: Here, arguments: tuple[str, ...], message: str) -> None:
     Path("two_graphs.py").write_text(TWO)
     np.savez("one.npz", x=np.zeros((1, 1, 256), np.float32), position=np.array([0], np.int32))
     if arguments[0] == "run":

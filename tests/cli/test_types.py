@@ -1,4 +1,4 @@
-"""Whole numbers and truth values in models that --quantize makes for a chip without floating point, against PyTorch."""
+"""Integers and booleans in models that --quantize builds for a chip without floating point, against PyTorch."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def here(capsys: pytest.CaptureFixture[str]) -> Here:
 
 
 @pytest.mark.parametrize("name", ["neg", "select", "cut", "gather", "cumsum"])
-def test_the_numbers_of_8_bits_are_those_of_pytorch(name: str, here: Here, tmp_path: Path) -> None:
+def test_8_bit_results_match_pytorch(name: str, here: Here, tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(MODEL)
     model = (f"{tmp_path / 'model.py'}:{name}", "--soc", "QCM6490", "--execution", "emulator")
     assert here("check", *model).code == 0

@@ -1,4 +1,4 @@
-"""`opdb validate` of many op configs: without the search for variants, and with lines that are none."""
+"""`opdb validate` of many op configs: without the search for variants, and with invalid lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def relu(rank: int, ident: str) -> str:
     return json.dumps({"id": ident, "op": "Relu", "inputs": [tensor], "outputs": [tensor | {"name": "y"}]})
 
 
-def test_a_line_that_is_no_op_config_is_one_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_line_becomes_one_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, call = tmp_path / "many.jsonl", Here(capsys)
     file.write_text("\n".join([relu(2, "a"), "{", '{"id": "b", "op": 3}', '{"op": "Nothing"}', relu(7, "c")]))
     target = ("--backend", "HTP", "--soc", "SM8650", "--json")
@@ -33,7 +33,7 @@ def test_a_line_that_is_no_op_config_is_one_row(tmp_path: Path, capsys: pytest.C
     assert ":3: b invalid: op: expected a name, got 3" in words and "nearest accepted: x reshaped" in words
 
 
-def test_without_the_search_for_variants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_nearest_skips_the_search_for_variants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Refused op configs take less time; the verdicts are the same."""
     file, call = tmp_path / "many.jsonl", Here(capsys)
     file.write_text("\n".join(relu(6 + i % 3, f"{i}") for i in range(60)))
@@ -49,10 +49,10 @@ def test_without_the_search_for_variants(tmp_path: Path, capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize("dtype", ["UNDEFINED", "QNN_DATATYPE_UNDEFINED"])
-def test_a_tensor_that_is_left_out_may_have_no_data_type(
+def test_an_omitted_tensor_may_have_no_data_type(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], dtype: str
 ) -> None:
-    """QNN's own initializer writes it."""
+    """QNN's own initializer writes the undefined type."""
     x, file = {"dtype": "FLOAT_32", "shape": [2, 4]}, tmp_path / "norm.json"
     axes = {"dtype": "UINT_32", "shape": [1], "data": [1]}
     config = {

@@ -1,4 +1,4 @@
-"""Catalogues, a tree to generate into, and a target whose texts a test chooses."""
+"""Catalogues, a tree to generate into, and a target with texts of the test's choice."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def mini() -> Catalog:
 
 @pytest.fixture(scope="session")
 def full(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
-    """The ops of specs/, out of a database, as generation has them."""
+    """The ops of specs/, read from a database, as in generation."""
     migrate.upgrade(url := f"sqlite:///{tmp_path_factory.mktemp('full') / 'opdb.db'}")
     store = Store(url)
     store.load_shipped()
@@ -41,7 +41,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A root to generate into, with the README that the table of ops goes into."""
+    """A root to generate into, with a README for the table of ops."""
     (tmp_path / "README.md").write_text("# Title\n\n<!-- ops -->\n<!-- /ops -->\n\nEnd.\n")
     return tmp_path
 
@@ -52,7 +52,7 @@ LANGUAGES: dict[str, Language] = {".md": "markdown", ".py": "python", ".h": "c",
 
 @pytest.fixture
 def files(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Texts], Target]:
-    """A target that generates the given texts by path below generated/; they are its inputs too."""
+    """Makes a target that generates the given texts by path below generated/; they are its inputs too."""
     folder = tmp_path_factory.mktemp("texts")
 
     def make(texts: Texts, name: str = "files") -> Target:

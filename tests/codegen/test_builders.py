@@ -1,4 +1,4 @@
-"""Generated builders: that they read as the mapping does, run, import little, and fit the generated tree."""
+"""Generated builders read like their mapping, run, import little, and fit the generated tree."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def artifacts(catalog: Catalog) -> list[Artifact]:
 
 
 def built(definition: Mapping[str, Any], target: str, mapping: Mapping[str, Any], view: View) -> Lowered:
-    """What the builder of one mapping makes of ``view``; the builder is generated, formatted and run."""
+    """Generates, formats and runs the builder of one mapping, and returns its result for ``view``."""
     op = compile_op(OpDef.model_validate(definition))
     compiled = compile_mapping(op, target, TorchMapping.model_validate(mapping), aten_schema(target))
     text = render(
@@ -114,7 +114,7 @@ def built(definition: Mapping[str, Any], target: str, mapping: Mapping[str, Any]
     return lowered
 
 
-def test_a_builder_reads_as_its_mapping(full: Catalog) -> None:
+def test_a_builder_reads_like_its_mapping(full: Catalog) -> None:
     (artifact,) = builders.python_family(full, "layer_norm")
     assert artifact.path == f"{builders.FOLDER}/families/layer_norm.py"
     (text,) = format_all([artifact])
@@ -163,7 +163,7 @@ def test_importing_the_registry_loads_no_builder() -> None:
 UNARY: dict[str, Any] = {"op": "One", "inputs": {"x": ["S..."]}, "outputs": {"y": ["S..."]}}
 
 
-def test_names_that_python_or_builders_use_get_another_local_name() -> None:
+def test_reserved_names_get_another_local_name() -> None:
     definition = {**UNARY, "params": {"low": "f32?", "high": "f32"}}
     mapping = {
         "when": "present(max)",
@@ -179,7 +179,7 @@ def test_names_that_python_or_builders_use_get_another_local_name() -> None:
         built(definition, "aten.clamp.default", mapping, view)
 
 
-def test_a_guard_is_judged_condition_by_condition() -> None:
+def test_a_guard_is_checked_condition_by_condition() -> None:
     mapping = {"when": "alpha == 1.0 and self.rank > 2", "inputs": {"x": "self"}, "outputs": {"y": 0}}
     for alpha, got in ((2.0, "; got alpha = 2"), (1.0, "; got self.rank = 2")):
         view = View({"self": tensor("x", 2, 3), "alpha": alpha})
@@ -188,7 +188,7 @@ def test_a_guard_is_judged_condition_by_condition() -> None:
         assert str(caught.value).endswith(got)
 
 
-def test_what_cannot_be_worked_out_is_undecidable() -> None:
+def test_values_that_cannot_be_computed_are_undecidable() -> None:
     mapping = {"inputs": {"x": "self"}, "params": {"n": "self.shape[dim] // dim"}, "outputs": {"y": 0}}
     definition = {**UNARY, "params": {"n": "u32"}}
     for dim in (5, 0):
@@ -196,7 +196,7 @@ def test_what_cannot_be_worked_out_is_undecidable() -> None:
             built(definition, "aten._softmax.default", mapping, View({"self": tensor("x", 2, 3), "dim": dim}))
 
 
-def test_optional_tensors() -> None:
+def test_optional_tensors_get_defaults_or_are_omitted() -> None:
     definition = {
         "op": "One",
         "inputs": {
@@ -242,7 +242,7 @@ def test_values_must_fit_their_data_type() -> None:
         tensor_param("p", "u32", [[1, 2], [3]])
 
 
-def test_layout_ops_carry_out_and_undo() -> None:
+def test_layout_ops_are_applied_and_undone() -> None:
     t = TensorRef(
         (4, 6),
         "f32",

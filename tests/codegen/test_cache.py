@@ -1,4 +1,4 @@
-"""What is remembered of a rendering, and that no change is missed because of it."""
+"""The cache of renderings, and that it hides no change."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_changed_spec_is_found(mini: Catalog, tree: Path, memory: Path) -> Non
     written = generate(changed, tree, TARGETS, memory=memory).written
     assert set(written) == set(stale)
     assert names(changed, tree, TARGETS, memory) == names(changed, tree, TARGETS, None) == []
-    # and back: what is remembered of the old one is of no harm
+    # and back: entries of the old spec do no harm
     assert "generated/docs/ops/Relu.md" in names(mini, tree, TARGETS, memory)
     assert set(generate(mini, tree, TARGETS, memory=memory).written) == set(written)
     assert names(mini, tree, TARGETS, memory) == names(mini, tree, TARGETS, None) == []
@@ -83,7 +83,7 @@ def test_a_changed_spec_is_found(mini: Catalog, tree: Path, memory: Path) -> Non
 def test_a_changed_template_is_found(
     mini: Catalog, tree: Path, memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other code or templates are another generator: from the same specs everything is rendered again."""
+    """Other code or templates make another generator: everything is rendered again from the same specs."""
     template = {"text": "A\n"}
     page = "generated/docs/a.md"
     targets = (
@@ -101,7 +101,7 @@ def test_a_changed_template_is_found(
         cache.tools.cache_clear()
 
 
-def test_what_is_formatted_already_is_not_formatted_again(
+def test_formatted_texts_are_not_formatted_again(
     mini: Catalog, tree: Path, memory: Path, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     generate(mini, tree, [files(A)], memory=memory)
@@ -124,21 +124,21 @@ def test_what_is_formatted_already_is_not_formatted_again(
     "text",
     ["", "{", "[]", '{"units": {}}', '{"units": {"docs/Relu": {"key": 1, "made": {"a": 1}}}, "pieces": {}}'],
 )
-def test_a_damaged_memory_is_no_memory(text: str, mini: Catalog, tree: Path, memory: Path) -> None:
+def test_a_damaged_cache_is_ignored(text: str, mini: Catalog, tree: Path, memory: Path) -> None:
     generate(mini, tree, TARGETS, memory=memory)
     memory.write_text(text)
     assert names(mini, tree, TARGETS, memory) == []
     assert memory.read_text() != text
 
 
-def test_a_memory_that_cannot_be_written_is_done_without(mini: Catalog, tree: Path) -> None:
+def test_an_unwritable_cache_is_ignored(mini: Catalog, tree: Path) -> None:
     (tree / "build").write_text("a file in the way\n")
     generate(mini, tree, TARGETS, memory=tree / "build" / "rendered.json")
     assert names(mini, tree, TARGETS, tree / "build" / "rendered.json") == []
 
 
-def test_the_generator_is_all_that_is_loaded_to_render() -> None:
-    """A module that renders, and is not part of the checksum, could change a file without anybody's notice."""
+def test_rendering_loads_only_modules_in_the_checksum() -> None:
+    """A module that renders but is not part of the checksum could change a file unnoticed."""
     code = """
 import sys
 from pathlib import Path
@@ -157,7 +157,7 @@ print(*sorted(m for m in sys.modules if m.startswith("opdb") and m not in before
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     covered = {f"opdb.{name}" for name in (*cache.PACKAGES, "codegen")}
-    # Names of folders, what plug-ins add to opdb, and constants that the runtime reads decide nothing here.
+    # Names of folders, additions of plug-ins to opdb, and constants read at run time do not affect the output.
     spared = ("opdb.plugins", "opdb.generated")
     others = [
         m

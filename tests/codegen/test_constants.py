@@ -18,7 +18,7 @@ from opdb.codegen.artifact import Artifact
 from opdb.core.dtypes import DTYPES
 from opdb.spec.catalog import Catalog
 
-#: What ExecuTorch 1.4.1 has of its own, or spells otherwise than QNN.
+#: Names that only ExecuTorch 1.4.1 has, and names it spells differently than QNN.
 NOT_QNN = {"OpContextLoader"}
 MISSPELT = {("OpGridSample", "Mode"): {"BILINAR": "BILINEAR"}}
 
@@ -40,7 +40,7 @@ def ours(full: Catalog) -> types.ModuleType:
 
 
 def _executorch_constants() -> types.ModuleType:
-    """The module by its file: importing its package looks for an SDK."""
+    """The module loaded by file: importing its package looks for an SDK."""
     package = importlib.util.find_spec("executorch")
     assert package is not None and package.submodule_search_locations
     path = Path(package.submodule_search_locations[0], "backends/qualcomm/builders/qnn_constants.py")
@@ -52,7 +52,7 @@ def members(cls: type) -> dict[str, object]:
 
 
 @pytest.mark.executorch
-def test_executorchs_constants_are_here_with_the_same_values(ours: types.ModuleType) -> None:
+def test_executorchs_constants_have_the_same_values(ours: types.ModuleType) -> None:
     theirs = _executorch_constants()
     classes = {n: c for n, c in inspect.getmembers(theirs, inspect.isclass) if n.startswith("Op")}
     assert len(classes) > 90
@@ -71,7 +71,7 @@ def test_executorchs_constants_are_here_with_the_same_values(ours: types.ModuleT
     assert ours.QNN_OP_PACKAGE_NAME_QTI_AISW == theirs.QNN_OP_PACKAGE_NAME_QTI_AISW
 
 
-def test_every_documented_name_is_here(ours: types.ModuleType) -> None:
+def test_every_documented_name_is_generated(ours: types.ModuleType) -> None:
     assert len(facts.documented_ops()) > 150
     for name in facts.documented_ops():
         cls = getattr(ours, f"Op{name}")
@@ -93,7 +93,7 @@ def test_specs_and_documents_agree_on_names_and_values(full: Catalog) -> None:
             assert dict(param.enum).items() <= op.params[param.name].enum.items(), f"{name}.{param.name}"
 
 
-def test_macros_are_those_of_the_documents() -> None:
+def test_macros_match_the_documents() -> None:
     for name in facts.documented_ops():
         macro = facts.documented_op(name).facts.get("macro")
         assert macro is None or constants.op_macro(name) == macro
@@ -136,7 +136,7 @@ def test_headers_compile_and_have_the_values(full: Catalog, tmp_path: Path) -> N
     assert out[-2:] == ["LayerNorm axes", "TANH 8"]
 
 
-def test_the_vendors_own_header_goes_first(full: Catalog, tmp_path: Path) -> None:
+def test_the_vendors_header_takes_precedence(full: Catalog, tmp_path: Path) -> None:
     (tmp_path / "names.h").write_text(texts(list(constants.c(full)))["op_names.h"])
     source = tmp_path / "main.c"
     source.write_text(

@@ -1,4 +1,4 @@
-"""The same catalogue gives the same bytes, whatever the process, its folder and its locale are like."""
+"""The same catalogue gives the same bytes in any process, folder and locale."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def run(seed: str, folder: Path, locale: str, root: Path) -> list[str]:
 
 
 @pytest.mark.breadth
-def test_two_seeds_two_folders_two_locales(tmp_path: Path) -> None:
+def test_output_does_not_depend_on_seed_folder_or_locale(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     first = run("1", tmp_path, "C", tmp_path / "a")
     second = run("4242", tmp_path / "elsewhere", "C.UTF-8", tmp_path / "elsewhere" / "b")

@@ -33,21 +33,21 @@ def test_headings_are_the_same_on_every_page(full: Catalog, mini: Catalog) -> No
             assert re.findall(r"^## (.+)$", text, re.M) == HEADINGS
 
 
-def test_every_rule_id_is_an_anchor_once_and_every_link_has_one(full: Catalog) -> None:
+def test_every_rule_has_one_anchor_and_every_link_a_target(full: Catalog) -> None:
     for op, text in pages(full).items():
         anchors = re.findall(r'<a id="(\w+)"></a>', text)
         assert sorted(anchors) == sorted(full.compiled(op).rule_ids())
         assert set(re.findall(r"\(#(\w+)\)", text)) <= set(anchors)
 
 
-def test_every_tensor_and_parameter_names_the_rules_that_read_it(full: Catalog) -> None:
+def test_tensors_and_parameters_link_to_their_rules(full: Catalog) -> None:
     layer_norm = pages(full)["LayerNorm"]
     rows = {m[1]: m[0] for m in re.finditer(r"^\|(?: \d+ \|)? `(\w+)` \|.*$", layer_norm, re.M)}
     assert {"[C2](#C2)", "[C3](#C3)", "[C4](#C4)"} <= set(rows["axes"].split())
     assert "[H1](#H1)" in rows["x"] and "[H1](#H1)" not in rows["gamma"]
 
 
-def test_every_sentence_is_on_the_page_and_in_the_header(full: Catalog, mini: Catalog) -> None:
+def test_descriptions_are_on_the_page_and_in_the_header(full: Catalog, mini: Catalog) -> None:
     for catalog in (full, mini):
         header = next(a.text for a in validators.c_registry(catalog) if a.path.endswith("/ops.h"))
         comments = dict(re.findall(r"^/\* (\w+)\n((?: \* .*\n)+) \*/\nvoid opdb_validate_\1\(", header, re.M))
@@ -68,13 +68,13 @@ def test_every_sentence_is_on_the_page_and_in_the_header(full: Catalog, mini: Ca
                 )
 
 
-def test_a_sentence_is_neither_markup_nor_the_end_of_a_comment(mini: Catalog) -> None:
+def test_descriptions_are_escaped(mini: Catalog) -> None:
     header = next(a.text for a in validators.c_registry(mini) if a.path.endswith("/ops.h"))
     assert " * parameter operation: Function of x; no *markup*, no comment's end * /.\n" in header
     assert r"Function of x; no \*markup\*, no comment's end \*/. *ABS = 0" in pages(mini)["ElementWiseUnary"]
 
 
-def test_tables_have_one_width(full: Catalog) -> None:
+def test_all_rows_of_a_table_have_equal_width(full: Catalog) -> None:
     """A cell that is not escaped would add columns."""
     texts = [*pages(full).values(), *(a.text for a in (*docs.index(full), *tables.readme(full)))]
     texts += [

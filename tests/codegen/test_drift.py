@@ -1,4 +1,4 @@
-"""What is committed under generated/ and in README.md is what the specs give now."""
+"""The committed files under generated/ and README.md are current with the specs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The filters of templates, each against a reader of what it writes; and the walls around templates."""
+"""The filters of templates, each checked with a reader of its output; and the sandbox around templates."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_c_strings_are_read_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", NASTY)
-def test_c_comments_end_where_they_should(text: str, tmp_path: Path) -> None:
+def test_text_cannot_end_a_c_comment(text: str, tmp_path: Path) -> None:
     source = tmp_path / "comment.c"
     source.write_text(
         f"/* {env.c_comment(text)} */\n// {env.c_comment(text)}\nint main(void) {{ return 0; }}\n"

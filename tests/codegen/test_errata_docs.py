@@ -1,4 +1,4 @@
-"""Errata in pages: the index, the pages of ops, links that lead somewhere, the path that verdicts name."""
+"""Errata in pages: the index, the pages of ops, valid links, the path in verdicts."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_index_has_every_record_by_op_effect_and_scope(full: Catalog) -> Non
         assert sorted(re.findall(r"/([A-Z0-9-]+)\.yaml\)", section)) == sorted(full.errata)
 
 
-def test_tables_have_one_width(full: Catalog) -> None:
+def test_all_rows_of_a_table_have_equal_width(full: Catalog) -> None:
     for path, text in texts(full).items():
         for table in re.findall(r"(?:^\|.*\n)+", text, re.M):
             widths = {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}
@@ -82,7 +82,7 @@ def test_tables_have_one_width(full: Catalog) -> None:
         ({"pattern": "Relu of a Relu"}, "in this pattern: Relu of a Relu"),
     ],
 )
-def test_the_condition_in_words(mini: Catalog, fields: dict[str, object], words: str) -> None:
+def test_conditions_are_put_in_words(mini: Catalog, fields: dict[str, object], words: str) -> None:
     record = Erratum.model_validate(RECORD | fields)
     assert errata_docs.occurs(replace(mini, errata={"HTP-0042": record}), record) == words
 
@@ -101,13 +101,13 @@ def test_the_condition_in_words(mini: Catalog, fields: dict[str, object], words:
         ),
     ],
 )
-def test_the_scope_in_words(scope: dict[str, object], versions: str, chips: str) -> None:
+def test_scopes_are_put_in_words(scope: dict[str, object], versions: str, chips: str) -> None:
     record = Erratum.model_validate(RECORD | {"scope": scope})
     assert (errata_docs.versions(record), errata_docs.chips(record)) == (versions, chips)
 
 
 def test_a_verdict_names_the_record(full: Catalog) -> None:
-    """HTP-0042 occurs in its own reproduction; the url of the violation is the path of its record."""
+    """HTP-0042 occurs in its own reproduction; the violation's url is the path of its record."""
     reproduction = full.errata["HTP-0042"].reproduction
     assert reproduction is not None
     verdict = check(from_json(reproduction.config), Target("HTP", "SM8350")).json()

@@ -1,4 +1,4 @@
-"""The pinned formatters, and what is said when they are not the pinned ones."""
+"""The pinned formatters, and the errors if others are installed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def artifact(name: str, text: str, language: Language) -> Artifact:
     return Artifact(f"generated/{name}", text, ("specs/ops/Relu.yaml",), language)
 
 
-def test_each_language_and_the_order_of_many() -> None:
+def test_each_language_is_formatted_in_order() -> None:
     given = [
         artifact("a.py", "x = {'a':1}\n", "python"),
         artifact("b.h", "int  f( void ){return 1 ;}\n", "c"),
@@ -32,7 +32,7 @@ def test_each_language_and_the_order_of_many() -> None:
     assert formatters.format_all(again) == once
 
 
-def test_text_that_is_not_python_is_named() -> None:
+def test_invalid_python_is_named() -> None:
     with pytest.raises(OpdbError, match=r"refused generated text: .*generated/python/bad\.py"):
         formatters.format_all([artifact("python/bad.py", "def\n", "python")])
 
@@ -52,12 +52,12 @@ def test_a_missing_formatter_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         formatters.check_versions()
 
 
-def test_versions_are_those_of_pyproject() -> None:
+def test_versions_match_pyproject() -> None:
     pinned = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     assert {f"{wheel}=={version}" for wheel, version in formatters.VERSIONS.items()} <= set(pinned)
 
 
-def test_the_style_is_that_of_the_repository() -> None:
+def test_the_c_style_matches_the_repository() -> None:
     def settings(path: Path) -> set[str]:
         return {
             line

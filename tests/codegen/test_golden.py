@@ -1,6 +1,6 @@
 """Pages and tables of the mini catalogue, as whole files in tests/codegen/golden.
 
-OPDB_UPDATE_GOLDEN=1 rewrites them; the diff is what a reviewer reads.
+OPDB_UPDATE_GOLDEN=1 rewrites them; reviewers read the diff.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from opdb.spec.catalog import Catalog
 GOLDEN = Path(__file__).parent / "golden"
 
 
-#: Some cells of what opdb ships, frozen.
+#: Some of the cells shipped with opdb, frozen.
 EVIDENCE = Path(__file__).parents[1] / "data" / "mini-evidence.jsonl.gz"
 
 
 @pytest.fixture
 def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalog:
-    """The mini catalogue out of a database that has the frozen cells."""
+    """The mini catalogue from a database with the frozen cells."""
     monkeypatch.setattr(evidence, "shipped_path", lambda: EVIDENCE)
     migrate.upgrade(url := f"sqlite:///{tmp_path / 'opdb.db'}")
     store = Store(url)
@@ -35,7 +35,7 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalog:
     return store.load_catalog()
 
 
-def test_golden_files(stored: Catalog) -> None:
+def test_generated_files_match_the_golden_files(stored: Catalog) -> None:
     mini = stored
     artifacts = [a for op in sorted_ops(mini) for a in docs.pages(mini, op)]
     artifacts += [

@@ -1,4 +1,4 @@
-"""A writer that is killed at any moment leaves whole files, and the next run finishes the work."""
+"""A writer killed at any moment leaves whole files, and the next run finishes the work."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from opdb.codegen.writer import check, generate
 from opdb.spec.catalog import Catalog
 
 KILLS = 50
-#: For each line on stdin, the number of a version, a process that writes one version after the other.
+#: Forks for each version number on stdin a process that writes this version and all following ones.
 SCRIPT = """
 import os, sys
 from pathlib import Path
@@ -75,7 +75,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.kill
-def test_kill_at_random_moments(
+def test_a_killed_writer_leaves_whole_files(
     mini: Catalog, tree: Path, keys: Path, writers: subprocess.Popen[str]
 ) -> None:
     assert writers.stdin is not None and writers.stdout is not None

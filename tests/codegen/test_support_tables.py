@@ -1,4 +1,4 @@
-"""The tables of supported operators: their form, and that the generated validators accept what they list."""
+"""The tables of supported operators: their format, and that the generated validators accept the listed types."""
 
 from __future__ import annotations
 
@@ -89,13 +89,13 @@ def test_every_table_names_soc_and_sdk(full: Catalog) -> None:
         assert str(place) in found["qnn-ops.md"] and f"## {place}" in found["OperatorKernels.md"]
 
 
-def test_declared_and_measured_are_told_apart() -> None:
+def test_declared_and_measured_types_are_distinguished() -> None:
     found = {r["Operator"]: r["Compute DType"] for r in rows(PLACES[0])}
     assert found["aten.abs.default"] == "fp16, fp32, int32 (probe HTP 2.47.0)"
 
 
 def test_a_type_of_another_chip_or_sdk_is_not_listed(full: Catalog) -> None:
-    """Only SC8480XP has BF16, and SDK 2.51 took 16-bit signed pads first."""
+    """Only SC8480XP has BF16, and only SDK 2.51 and later take 16-bit signed pads."""
 
     def pads(soc: str, sdk: str) -> set[str]:
         part = Support(full, Place("HTP", soc, sdk)).part(full.compiled("Pad"))
@@ -105,21 +105,21 @@ def test_a_type_of_another_chip_or_sdk_is_not_listed(full: Catalog) -> None:
     assert "bf16" in pads("SC8480XP", "2.47") and "sq16" in pads("SM8650", "2.51")
 
 
-def test_a_parameter_that_is_fixed_is_taken_into_account(full: Catalog) -> None:
-    """HTP computes wrong values for EDGE in floats, and its rule says so."""
+def test_fixed_parameters_restrict_the_types(full: Catalog) -> None:
+    """HTP computes wrong values for EDGE in floats, and its rule rejects that."""
     support, pad = Support(full, Place("HTP", "SM8650", "2.47")), full.compiled("Pad")
     assert "f32" in {c.dtypes["x"] for c in support.part(pad).combinations}
     assert "f32" not in {c.dtypes["x"] for c in support.part(pad, {"scheme": "EDGE"}).combinations}
 
 
-def test_a_place_that_is_not_known(full: Catalog) -> None:
+def test_an_unknown_backend_or_soc_is_rejected(full: Catalog) -> None:
     with pytest.raises(OpdbError, match="needs a SoC"):
         op_support(Support(full, Place("HTP", None, "2.47")))
     with pytest.raises(OpdbError, match="unknown backend 'NPU'"):
         op_support(Support(full, Place("NPU", None, "2.47")))
 
 
-def test_boxes_hold_the_combinations_and_no_more() -> None:
+def test_boxes_cover_exactly_the_combinations() -> None:
     given = [{"a": a, "b": b, "c": c} for a in "xy" for b in "pq" for c in "uv" if (a, b) != ("y", "q")]
     made = boxes(given)
     assert len(made) == 2 and sorted(map(str, given)) == sorted(str(c) for b in made for c in unfolded(b))
@@ -142,7 +142,7 @@ def test_the_validator_accepts_every_line_of_the_kernels(place: Place, full: Cat
 
 @pytest.mark.parametrize("place", PLACES, ids=str)
 def test_the_validator_accepts_every_type_of_an_operator(place: Place) -> None:
-    """With the parameters that its mapping fixes."""
+    """Uses the parameters fixed by the operator's mapping."""
     target, found = Target(place.backend, place.soc, place.sdk), support(place)
     listed = {r["Operator"]: f"{r['Compute DType']}\n{r['Quantization']}" for r in rows(place)}
     for name, forms in found.forms.items():
@@ -159,7 +159,7 @@ def of_type(part: Part, dtype: str) -> Iterator[Combination]:
 
 
 def accepted(op: CompiledOp, combination: Combination, fixed: Mapping[str, Any], target: Target) -> bool:
-    """Whether the validator accepts the types in some sample, or with other encodings or shapes than it has."""
+    """True if the validator accepts these types in a sample, or in a variant with other encodings or shapes."""
     refused = []
     for config in configs(op, combination.dtypes, fixed):
         if check(config, target).verdict == "accept":
@@ -176,7 +176,7 @@ def accepted(op: CompiledOp, combination: Combination, fixed: Mapping[str, Any],
 
 
 def static(tensor: TensorConfig) -> TensorConfig:
-    """As a model holds a weight."""
+    """The tensor as a static one, like a weight in a model."""
     return tensor if tensor.type == "NULL" else replace(tensor, type="STATIC")
 
 
@@ -185,7 +185,7 @@ def types(config: OpConfig) -> list[str]:
 
 
 def configs(op: CompiledOp, dtypes: Mapping[str, str], fixed: Mapping[str, Any]) -> Iterator[OpConfig]:
-    """The samples in these types, with each value of an enum that is not fixed."""
+    """The samples in these types, with each value of every enum that is not fixed."""
     for i, sample in enumerate(op.definition.samples):
         for p in op.params:
             for value in (fixed[p.name],) if p.name in fixed else p.definition.enum:

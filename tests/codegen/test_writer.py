@@ -1,4 +1,4 @@
-"""What is written, what is refused, what is left when something fails."""
+"""Files written, edits refused, and the state left after a failure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def kinds(differences: Sequence[writer.Difference]) -> dict[str, str]:
     return {d.name: d.kind for d in differences}
 
 
-def test_everything_once_then_nothing(mini: Catalog, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_run_renders_and_writes_nothing(
+    mini: Catalog, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     memory = tree / "build" / "rendered.json"
     first = generate(mini, tree, TARGETS, memory=memory)
     assert len(first.written) >= 18 and not first.removed
@@ -53,7 +55,7 @@ def test_everything_once_then_nothing(mini: Catalog, tree: Path, monkeypatch: py
     }
 
 
-def test_only_what_differs_is_written(mini: Catalog, tree: Path, files: Files) -> None:
+def test_only_changed_files_are_written(mini: Catalog, tree: Path, files: Files) -> None:
     generate(mini, tree, [files(A)])
     before = (tree / "generated/docs/a.md").stat()
     (tree / "generated/python/a.py").unlink()
@@ -75,7 +77,7 @@ def test_a_changed_op_changes_its_files_only(mini: Catalog, tree: Path) -> None:
 
 
 def stands_for(catalog: Catalog, read: list[str]) -> Snapshot:
-    """What SQL says of a catalogue; ``read`` notes when the catalogue itself is asked for."""
+    """The snapshot of a catalogue as SQL has it; ``read`` records loads of the catalogue itself."""
 
     def load() -> Catalog:
         read.append(catalog.hash)
@@ -86,7 +88,7 @@ def stands_for(catalog: Catalog, read: list[str]) -> Snapshot:
     return Snapshot(catalog.hash, ops, families, tuple(catalog.backends), load)
 
 
-def test_a_catalogue_is_read_only_when_something_must_be_rendered(mini: Catalog, tree: Path) -> None:
+def test_the_catalogue_is_loaded_only_for_rendering(mini: Catalog, tree: Path) -> None:
     read: list[str] = []
     memory = tree / "build" / "rendered.json"
     first = generate(stands_for(mini, read), tree, TARGETS, memory=memory)
@@ -131,16 +133,14 @@ def test_a_hand_edit_is_refused_and_kept(path: str, mini: Catalog, tree: Path, f
     assert check(mini, tree, targets) == []
 
 
-def test_an_old_generated_file_is_no_hand_edit(mini: Catalog, tree: Path, files: Files) -> None:
+def test_an_outdated_file_is_not_a_hand_edit(mini: Catalog, tree: Path, files: Files) -> None:
     generate(mini, tree, [files(A)])
     new = {"docs/a.md": "B\n", "python/a.py": "a = 2\n"}
     assert set(generate(mini, tree, [files(new)]).written) == {"generated/docs/a.md", "generated/python/a.py"}
 
 
 @pytest.mark.parametrize("path", ["generated/tables/a.csv", "README.md"])
-def test_a_text_that_cannot_tell_who_wrote_it_is_overwritten(
-    path: str, mini: Catalog, tree: Path, files: Files
-) -> None:
+def test_files_without_a_checksum_are_overwritten(path: str, mini: Catalog, tree: Path, files: Files) -> None:
     targets = [files(A), *(t for t in TARGETS if t.name == "readme")]
     generate(mini, tree, targets)
     before = (tree / path).read_text()
@@ -153,7 +153,7 @@ def test_a_text_that_cannot_tell_who_wrote_it_is_overwritten(
     assert (tree / path).read_text() == before
 
 
-def test_a_strange_file_in_the_way_is_kept(mini: Catalog, tree: Path, files: Files) -> None:
+def test_a_foreign_file_in_the_way_is_kept(mini: Catalog, tree: Path, files: Files) -> None:
     (tree / "generated/docs").mkdir(parents=True)
     (tree / "generated/docs/a.md").write_text("somebody's notes\n")
     with pytest.raises(HandEdited):
@@ -164,9 +164,7 @@ def test_a_strange_file_in_the_way_is_kept(mini: Catalog, tree: Path, files: Fil
 # -- removal
 
 
-def test_what_is_generated_no_more_is_removed_with_its_folder(
-    mini: Catalog, tree: Path, files: Files
-) -> None:
+def test_obsolete_files_are_removed_with_their_folders(mini: Catalog, tree: Path, files: Files) -> None:
     generate(mini, tree, [files(A)])
     (tree / "generated/docs/notes.txt").write_text("not ours\n")
     result = generate(mini, tree, [files({"python/a.py": "a = 1\n"})])
@@ -175,7 +173,7 @@ def test_what_is_generated_no_more_is_removed_with_its_folder(
     assert (tree / "generated/docs/notes.txt").exists()
 
 
-def test_an_op_that_is_gone_takes_its_files_along(mini: Catalog, tree: Path) -> None:
+def test_files_of_a_removed_op_are_removed(mini: Catalog, tree: Path) -> None:
     generate(mini, tree, TARGETS)
     own = {n: o for n, o in mini.own.items() if n != "Relu"}
     families = {n: f for n, f in mini.families.items() if n != "relu"}
@@ -185,7 +183,7 @@ def test_an_op_that_is_gone_takes_its_files_along(mini: Catalog, tree: Path) -> 
     assert check(fewer, tree, TARGETS) == []
 
 
-def test_a_stale_file_that_was_edited_is_kept(mini: Catalog, tree: Path, files: Files) -> None:
+def test_an_edited_obsolete_file_is_kept(mini: Catalog, tree: Path, files: Files) -> None:
     generate(mini, tree, [files(A)])
     with (tree / "generated/docs/a.md").open("a") as file:
         file.write("mine\n")
@@ -197,7 +195,7 @@ def test_a_stale_file_that_was_edited_is_kept(mini: Catalog, tree: Path, files: 
 # -- check and diff
 
 
-def test_check_names_all_that_differs(mini: Catalog, tree: Path, files: Files) -> None:
+def test_check_names_every_difference(mini: Catalog, tree: Path, files: Files) -> None:
     generate(mini, tree, [files(A)])
     assert check(mini, tree, [files(A)]) == []
     (tree / "generated/docs/a.md").write_text("B\n")
@@ -219,7 +217,7 @@ def test_check_names_all_that_differs(mini: Catalog, tree: Path, files: Files) -
     assert contents(tree) == before
 
 
-def test_what_is_remembered_is_compared_with_the_disk(mini: Catalog, tree: Path, files: Files) -> None:
+def test_cached_texts_are_compared_with_the_disk(mini: Catalog, tree: Path, files: Files) -> None:
     memory = tree / "build" / "rendered.json"
     generate(mini, tree, [files(A)], memory=memory)
     (tree / "generated/tables/a.csv").write_text("1,2\n")
@@ -227,7 +225,7 @@ def test_what_is_remembered_is_compared_with_the_disk(mini: Catalog, tree: Path,
     assert generate(mini, tree, [files(A)], memory=memory).written == ("generated/tables/a.csv",)
 
 
-def test_diff_shows_what_generate_would_do(mini: Catalog, tree: Path, files: Files) -> None:
+def test_diff_shows_what_generate_would_change(mini: Catalog, tree: Path, files: Files) -> None:
     generate(mini, tree, [files(A)])
     new = files({"docs/a.md": "B\n", "docs/b.md": "new\n"})
     before = contents(tree)
@@ -240,7 +238,7 @@ def test_diff_shows_what_generate_would_do(mini: Catalog, tree: Path, files: Fil
 # -- limits
 
 
-def test_one_op_leaves_the_other_ops_alone(mini: Catalog, tree: Path) -> None:
+def test_generating_one_op_leaves_other_ops_alone(mini: Catalog, tree: Path) -> None:
     generate(mini, tree, TARGETS)
     for name in ("Relu", "Concat"):
         (tree / f"generated/docs/ops/{name}.md").unlink()
@@ -249,7 +247,7 @@ def test_one_op_leaves_the_other_ops_alone(mini: Catalog, tree: Path) -> None:
     assert generate(mini, tree, TARGETS).written == ("generated/docs/ops/Concat.md",)
 
 
-def test_one_target_leaves_the_others_alone(mini: Catalog, tree: Path) -> None:
+def test_generating_one_target_leaves_others_alone(mini: Catalog, tree: Path) -> None:
     assert {n.split("/")[1] for n in generate(mini, tree, TARGETS, only=["docs"]).written} == {"docs"}
     generate(mini, tree, TARGETS)
     assert generate(mini, tree, TARGETS, only=["docs"]).removed == ()
@@ -281,7 +279,7 @@ def test_two_targets_for_one_file_are_refused(mini: Catalog, tree: Path, files: 
 # -- regions
 
 
-def test_a_region_changes_nothing_around_it(mini: Catalog, tree: Path) -> None:
+def test_text_around_a_generated_region_is_kept(mini: Catalog, tree: Path) -> None:
     (tree / "README.md").chmod(0o600)
     generate(mini, tree, TARGETS)
     text = (tree / "README.md").read_text()
@@ -305,9 +303,7 @@ def test_missing_markers_are_named(text: str, mini: Catalog, tree: Path) -> None
 # -- failures
 
 
-def test_a_held_lock_is_named_and_a_dead_holders_is_not_in_the_way(
-    mini: Catalog, tree: Path, files: Files
-) -> None:
+def test_a_held_lock_is_reported_and_a_stale_one_ignored(mini: Catalog, tree: Path, files: Files) -> None:
     (tree / "generated").mkdir()
     with (tree / commit.LOCK).open("w") as file:
         file.write("4711\n")
@@ -395,7 +391,7 @@ def test_a_read_only_folder_is_named(mini: Catalog, files: Files) -> None:
 
 
 def test_a_killed_run_leaves_no_orphans(mini: Catalog, tree: Path, files: Files) -> None:
-    """Some new files are in place, some are not, and the next run makes none of them."""
+    """A killed run leaves new files that the next run does not generate; the next run removes them."""
     generate(mini, tree, [files(A)])
     script = """
 import os, signal, sys

@@ -1,4 +1,4 @@
-"""Op configs: JSON -> config -> JSON is the identity, and every refusal names the place and what is expected."""
+"""Op configs: JSON -> config -> JSON is the identity, and every error names the place and the expected value."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ LAYER_NORM = {
 }  # fmt: skip
 
 
-def test_round_trip_of_the_documented_form() -> None:
+def test_the_documented_form_survives_a_round_trip() -> None:
     config = from_json(LAYER_NORM)
     assert config.inputs[0] == TensorConfig(
         "x", "uq8", (2, 4), "APP_WRITE", None, Quant("SCALE_OFFSET", (0.5,), (-3,))
@@ -55,7 +55,7 @@ def test_round_trip_of_the_documented_form() -> None:
     assert from_json(json.loads(json.dumps(to_json(config)))) == config
 
 
-def test_short_forms() -> None:
+def test_short_forms_are_accepted() -> None:
     config = from_json({
         "op": "Relu",
         "inputs": [{"dtype": "f16", "shape": [], "quant": {"encoding": "SCALE_OFFSET", "scale": 0.1, "offset": 0}},
@@ -134,7 +134,7 @@ configs = st.builds(
 
 
 @given(configs)
-def test_round_trip(config: OpConfig) -> None:
+def test_configs_survive_a_json_round_trip(config: OpConfig) -> None:
     assert from_json(json.loads(json.dumps(to_json(config)))) == config
 
 
@@ -148,7 +148,7 @@ json_values = st.recursive(
 
 
 @given(json_values)
-def test_any_json_is_read_or_refused_in_one_line(raw: Any) -> None:
+def test_any_json_is_read_or_refused_with_one_line(raw: Any) -> None:
     try:
         config = from_json(raw)
     except ConfigError as error:
@@ -246,7 +246,7 @@ REFUSALS: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("raw", "message"), REFUSALS, ids=range(len(REFUSALS)))
-def test_refusals(raw: Any, message: str) -> None:
+def test_malformed_configs_are_refused(raw: Any, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         from_json(raw)
     assert str(caught.value) == message
@@ -256,7 +256,7 @@ def test_refusals(raw: Any, message: str) -> None:
     "dtype",
     [d.short for d in DTYPES if d.short not in ("str", "bool8") and not d.short.startswith(("f", "bf"))],
 )
-def test_the_range_of_each_integer_type(dtype: str) -> None:
+def test_integers_beyond_their_type_are_refused(dtype: str) -> None:
     kind = BY_SHORT[dtype]
     signed = not kind.qnn.startswith("U")
     low, high = (
@@ -276,7 +276,7 @@ def sparse_config(**sparse: Any) -> dict[str, Any]:
     return {"op": "Relu", "inputs": [{"dtype": "FLOAT_32", "shape": [2, 3], "sparse": sparse}]}
 
 
-def test_a_sparse_tensor() -> None:
+def test_a_sparse_tensor_is_read_and_written() -> None:
     config = from_json(sparse_config(specified=5, dimensions=2))
     assert config.inputs[0].sparse == Sparse(5, 2)
     assert to_json(config)["inputs"][0]["sparse"] == {"specified": 5, "dimensions": 2}
@@ -297,6 +297,6 @@ def test_a_sparse_tensor() -> None:
         ({"specified": True, "dimensions": 1}, "expected an integer"),
     ],
 )
-def test_a_sparse_tensor_that_is_none(sparse: dict[str, Any], message: str) -> None:
+def test_malformed_sparse_tensors_are_refused(sparse: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         from_json(sparse_config(**sparse))

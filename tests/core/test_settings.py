@@ -1,4 +1,4 @@
-"""Where the database and the specs are: the option, else the environment, else the default."""
+"""The paths of the database and the specs: the option, else the environment, else the default."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_database(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_database_comes_from_option_environment_or_default(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     import platformdirs
 
@@ -29,7 +31,9 @@ def test_database(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert settings.database_url("x.db") == "x.db"
 
 
-def test_specs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_specs_come_from_option_environment_or_default(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "ops").mkdir()
     default = settings.specs_folder()
     assert (default / "ops" / "LayerNorm.yaml").is_file()

@@ -1,9 +1,9 @@
-"""Pages as programs: their files are written, their commands run, their outputs compared.
+"""Pages as programs: their files are written, their commands run, their output compared.
 
-A block with a file name behind its language (```` ```python model.py ````) is a file.  A block ```` ```console ````
-is a session: lines after ``$`` run in bash, in the order of the page and in one folder, and what follows is their
-standard output, with ``...`` for what differs from run to run.  A command exits with 0 unless ``$ echo $?`` comes next.
-A block ```` ```console breadth ```` is run by `make breadth` alone, in the same order.
+A block with a file name after its language (```` ```python model.py ````) is a file.  A block ```` ```console ````
+is a session: lines after ``$`` run in bash, in page order and in one folder; the lines below each are its
+standard output, with ``...`` for parts that vary between runs.  A command exits with 0 unless ``$ echo $?`` comes next.
+Only `make breadth` runs a block ```` ```console breadth ````, in the same order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .. import forked_command
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-#: What bash would do something with.
+#: Characters with a meaning in bash.
 SHELL = re.compile(r"[|&;<>$`*?\\\n~{}#]")
 COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 
@@ -50,7 +50,7 @@ def commands(block: Block) -> Iterator[tuple[str, str]]:
 
 
 def prints(done: subprocess.CompletedProcess[str], expected: str) -> bool:
-    """Whether a page shows the output, or what a terminal shows: a command's notes before or after it."""
+    """True if a page shows this output, or what a terminal shows: a command's notes before or after its output."""
     shown = (done.stdout, done.stderr + done.stdout, done.stdout + done.stderr)
     check = doctest.OutputChecker().check_output
     return any(
@@ -59,7 +59,7 @@ def prints(done: subprocess.CompletedProcess[str], expected: str) -> bool:
 
 
 def quickstart() -> list[Block]:
-    """What docs/quickstart.md makes a reader do: its model in two versions as files, then its sessions."""
+    """The blocks of docs/quickstart.md: its model in two versions as files, then its sessions."""
     page = blocks(ROOT / "docs" / "quickstart.md")
     model, forward = (block.text for block in page if block.kind == "python")
     fixed, count = re.subn(
@@ -71,7 +71,7 @@ def quickstart() -> list[Block]:
 
 
 class Shell:
-    """A folder in which ``opdb`` and ``python`` are those of this process."""
+    """A folder in which ``opdb`` and ``python`` run in this process's environment."""
 
     def __init__(self, folder: Path, database: Path) -> None:
         self.folder, self.code = folder, 0
@@ -92,7 +92,7 @@ class Shell:
         (self.folder / block.name).write_text(block.text, encoding="utf-8")
 
     def session(self, block: Block) -> int:
-        """Runs the commands of a block and returns how many there were; fails where an output differs."""
+        """Runs the commands of a block and returns their number; fails if an output differs."""
         seen = list(commands(block))
         assert seen, block.text
         for number, (command, expected) in enumerate(seen):

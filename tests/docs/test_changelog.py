@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 KINDS = {"added", "changed", "fixed", "removed"}
 
 
-def test_towncrier_takes_every_fragment() -> None:
+def test_towncrier_accepts_every_fragment() -> None:
     fragments = sorted(p for p in (ROOT / "changelog.d").iterdir() if p.name != "README.md")
     assert {p.name.split(".")[-2] for p in fragments} <= KINDS
     assert all(p.name.startswith("+") and p.suffix == ".md" for p in fragments)
@@ -23,6 +23,6 @@ def test_towncrier_takes_every_fragment() -> None:
     assert "##9.9.9" in section and not missing
 
 
-def test_the_next_section_goes_above_the_last_one() -> None:
+def test_the_marker_for_new_sections_is_at_the_top() -> None:
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert text.count("<!-- towncrier release notes start -->\n\n## ") == 1

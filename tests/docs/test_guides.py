@@ -1,4 +1,4 @@
-"""The guides' commands run, in the order of each page, and print what the page says."""
+"""The guides' commands run, in page order, and print what the page shows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.executorch, pytest.mark.vendor, pyt
 
 @pytest.fixture(scope="module")
 def catalogue(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database as `opdb init` leaves it."""
+    """A database as created by `opdb init`."""
     made = tmp_path_factory.mktemp("catalogue") / "opdb.db"
     env = {**os.environ, "OPDB_URL": f"sqlite:///{made}"}
     forked_command.run(["init"], env, ROOT, None, 300).check_returncode()
@@ -39,20 +39,20 @@ def run(name: str, folder: Path, catalogue: Path, *, breadth: bool) -> None:
 
 
 @pytest.mark.parametrize("name", [n for n, kinds in SESSIONS.items() if "" in kinds])
-def test_a_guide_s_commands_print_what_it_says(name: str, tmp_path: Path, catalogue: Path) -> None:
+def test_guide_commands_print_the_shown_output(name: str, tmp_path: Path, catalogue: Path) -> None:
     run(name, tmp_path, catalogue, breadth=False)
 
 
 @pytest.mark.breadth
 @pytest.mark.parametrize("name", [n for n, kinds in SESSIONS.items() if "breadth" in kinds])
-def test_a_guide_s_long_commands_too(name: str, tmp_path: Path, catalogue: Path) -> None:
-    """Those that take a compiler long (op packages), and a quantized program: the quickstart compiles one in fp16."""
+def test_long_guide_commands_print_the_shown_output(name: str, tmp_path: Path, catalogue: Path) -> None:
+    """Sessions that compile op packages, or a quantized program; the quickstart compiles one in fp16."""
     run(name, tmp_path, catalogue, breadth=True)
 
 
 @pytest.mark.parametrize("name", GUIDES)
-def test_output_that_is_not_run_here_names_its_test(name: str) -> None:
-    """A section with a command and its output outside of a session says which test runs it."""
+def test_output_outside_of_sessions_names_its_test(name: str) -> None:
+    """A section that shows a command and its output outside of a session names the test that runs it."""
     text = GUIDES[name].read_text(encoding="utf-8")
     text = re.sub(r"^```console( breadth)?\n.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
     for section in re.split(r"^## ", text, flags=re.MULTILINE):

@@ -1,4 +1,4 @@
-"""docs/reference/kernels.md names the ops that have no kernel, and no others."""
+"""docs/reference/kernels.md lists exactly the ops without a kernel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_the_page_lists_the_ops_without_a_kernel() -> None:
     assert len(listed) == len(set(listed))
 
 
-def test_the_page_names_every_file_of_kernels() -> None:
+def test_the_page_names_every_kernel_file() -> None:
     page = (ROOT / "docs/reference/kernels.md").read_text(encoding="utf-8")
     helpers = {"each", "elements", "in_floats"}
     files = {p.stem for p in (ROOT / "runtime/src/kernels").glob("*.c")} - helpers

@@ -1,4 +1,4 @@
-"""The examples in the docstrings of opdb's public names, run as a user would, with the libraries of QNN."""
+"""The examples in the docstrings of opdb's public names, run as a user would, with QNN's libraries."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_example_of_a_public_name_runs(name: str, database: str, tmp_path: P
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_every_public_name_is_there() -> None:
+def test_every_public_name_exists() -> None:
     for name in opdb.__all__:
         assert getattr(opdb, name) is not None
     assert set(opdb.__all__) == {*opdb._MODULES, "__version__"}

@@ -1,4 +1,4 @@
-"""Every command of docs/quickstart.md runs, in order, and prints what the page says."""
+"""Every command of docs/quickstart.md runs, in order, and prints what the page shows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .pages import Shell, quickstart
 pytestmark = [pytest.mark.torch, pytest.mark.executorch, pytest.mark.vendor, pytest.mark.slow]
 
 
-def test_every_command_prints_what_the_page_says(tmp_path: Path) -> None:
+def test_every_command_prints_the_shown_output(tmp_path: Path) -> None:
     shell = Shell(tmp_path, tmp_path / "opdb.db")
     ran = 0
     for block in quickstart():

@@ -1,4 +1,4 @@
-"""The reference pages that are read off the code are current, and cover what the documents show."""
+"""The reference pages generated from the code are current, and cover the names shown in the documents."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def reference() -> ModuleType:
 
 
 @pytest.mark.parametrize("name", ["docs/reference/cli.md", "docs/reference/python-api.md"])
-def test_a_page_is_what_the_code_says(reference: ModuleType, name: str) -> None:
+def test_reference_pages_are_current(reference: ModuleType, name: str) -> None:
     assert (ROOT / name).read_text(encoding="utf-8") == reference.PAGES[name](), (
         "make it again with: python tools/reference.py"
     )
 
 
-def test_a_name_that_the_documents_import_is_there(reference: ModuleType) -> None:
-    """What a reader copies from a page works; of a public package it is one of its public names."""
+def test_names_imported_in_documents_exist(reference: ModuleType) -> None:
+    """Code copied from a page works; names imported from a public package are public."""
     shown = [
         (module, name.strip())
         for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]

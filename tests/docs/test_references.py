@@ -1,4 +1,4 @@
-"""What the documents refer to exists: files, tests, and every feature of the numbered list once."""
+"""References in the documents are valid: files, tests, and every numbered feature once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAMES = [d.relative_to(ROOT).as_posix() for d in DOCUMENTS]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
-def test_documents_that_are_named_exist(document: Path) -> None:
+def test_named_documents_exist(document: Path) -> None:
     for name in re.findall(r"(?<!generated/)docs/([a-z/-]+\.md)", document.read_text(encoding="utf-8")):
         assert (ROOT / "docs" / name).is_file(), name
 
@@ -31,7 +31,7 @@ def test_links_lead_to_files_and_headings(document: Path) -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page: headings as GitHub names them, and those written as HTML."""
+    """The anchors of a page: headings as GitHub names them, and HTML anchors."""
     text = page.read_text(encoding="utf-8")
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     made = {re.sub(r"[^\w\s-]", "", h.lower()).strip().replace(" ", "-") for h in headings}
@@ -39,19 +39,19 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
-def test_tests_that_are_named_exist(document: Path) -> None:
+def test_named_tests_exist(document: Path) -> None:
     for file, test in re.findall(r"([\w/]+/test_\w+\.py)::(test_\w+)", document.read_text(encoding="utf-8")):
         assert f"def {test}(" in (ROOT / "tests" / file).read_text(encoding="utf-8"), f"{file}::{test}"
 
 
-def test_every_feature_of_mllms_backend_has_a_line_and_a_test() -> None:
+def test_every_feature_of_mllms_backend_names_a_test() -> None:
     text = (ROOT / "docs" / "reference" / "qnn-runtime.md").read_text(encoding="utf-8")
     lines = re.findall(r"^\| M(\d+) \|.*\|([^|]*)\|$", text, re.MULTILINE)
     assert [int(number) for number, _ in lines] == list(range(1, 56))
     assert all("::test_" in shown for _, shown in lines)
 
 
-def test_every_feature_of_cloud_ai_s_custom_ops_has_a_line_and_a_test_or_a_reason() -> None:
+def test_every_feature_of_cloud_ai_names_a_test_or_reason() -> None:
     text = (ROOT / "docs" / "guides" / "cloud-ai.md").read_text(encoding="utf-8")
     lines = re.findall(r"^\| C(\d+) \|.*\|([^|]*)\|$", text, re.MULTILINE)
     assert [int(number) for number, _ in lines] == list(range(1, 41))

@@ -1,4 +1,4 @@
-"""`opdb lint`: a slot or a parameter without a sentence is a finding in the file that declares it, in drafts too."""
+"""`opdb lint`: a slot or parameter without a description is a finding in the file that declares it, in drafts too."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def specs(tmp_path: Path) -> Path:
 
 
 def unsaid(specs: Path, file: str) -> dict[str, int]:
-    """Name -> line of what has no 'doc' in one file."""
+    """Name -> line of every slot or parameter without 'doc' in one file."""
     found = (p for p in lint(specs) if p.path == file and "has no 'doc'" in p.message)
     return {p.message.split("'")[1]: p.line for p in found}
 
@@ -28,7 +28,7 @@ def line_of(path: Path, start: str) -> int:
     return next(i for i, line in enumerate(path.read_text().splitlines(), 1) if line.startswith(start))
 
 
-def test_each_slot_and_parameter_needs_a_sentence(specs: Path) -> None:
+def test_each_slot_and_parameter_needs_a_description(specs: Path) -> None:
     path = specs / "ops" / "LayerNorm.yaml"
     assert list(unsaid(specs, "ops/LayerNorm.yaml")) == ["x", "gamma", "beta", "epsilon", "axes", "y"]
     for entry in ("shape: gather(S, axes)\n    optional: true\n", "type: u32[]\n    kind: axes\n"):
@@ -38,7 +38,7 @@ def test_each_slot_and_parameter_needs_a_sentence(specs: Path) -> None:
     assert list(left) == ["epsilon", "y"] and left["y"] == line_of(path, "  y:")
 
 
-def test_what_a_base_declares_is_found_there(specs: Path) -> None:
+def test_slots_of_a_base_are_reported_in_its_file(specs: Path) -> None:
     path = specs / "bases" / "elementwise_unary.yaml"
     assert list(unsaid(specs, "bases/elementwise_unary.yaml")) == ["x", "y"]
     assert unsaid(specs, "ops/Relu.yaml") == {}
@@ -46,10 +46,10 @@ def test_what_a_base_declares_is_found_there(specs: Path) -> None:
     assert list(unsaid(specs, "bases/elementwise_unary.yaml")) == ["y"]
     relu = specs / "ops" / "Relu.yaml"
     relu.write_text(relu.read_text().replace("backends:\n", "inputs:\n  x: [S...]\nbackends:\n", 1))
-    assert list(unsaid(specs, "ops/Relu.yaml")) == ["x"]  # what an op declares itself it describes itself
+    assert list(unsaid(specs, "ops/Relu.yaml")) == ["x"]  # an op describes the slots it declares
 
 
-def test_a_draft_says_nothing_of_meaning(specs: Path) -> None:
+def test_a_draft_has_no_descriptions(specs: Path) -> None:
     text = draft("Argmax")
     (specs / "ops" / "Argmax.yaml").write_text(text)
     assert "doc:" not in text

@@ -31,13 +31,13 @@ def layer_norm(axes: list[int], dtype: str = "FLOAT_16", **more: Any) -> OpConfi
     })  # fmt: skip
 
 
-def test_an_accepted_config() -> None:
+def test_an_accepted_config_has_no_violations() -> None:
     assert check(layer_norm([2]), HTP).json() == {
         "op": "LayerNorm", "backend": "HTP", "soc": "SM8650", "sdk": None, "verdict": "accept", "violations": [],
     }  # fmt: skip
 
 
-def test_a_rejected_config_says_everything() -> None:
+def test_a_rejected_config_lists_all_details() -> None:
     out = check(layer_norm([3], id="n1"), replace(HTP, sdk="2.47")).json()
     assert list(out) == ["id", "op", "backend", "soc", "sdk", "verdict", "violations"]
     assert (out["id"], out["sdk"], out["verdict"]) == ("n1", "2.47", "reject")
@@ -58,8 +58,8 @@ def test_a_rejected_config_says_everything() -> None:
     assert json.loads(json.dumps(out)) == out
 
 
-def test_what_a_library_finalizes_no_graph_of_is_accepted_and_refused_for_graphs() -> None:
-    """The library validates it, so does the verdict; lowering refuses, and finds what would be finalized."""
+def test_an_op_that_validates_but_does_not_finalize_is_refused_in_graphs() -> None:
+    """The verdict accepts it, as the library's validator does; lowering refuses it and finds a variant that finalizes."""
     tensor = {"name": "x", "dtype": "FLOAT_32", "shape": [2, 3]}
     config = from_json({"op": "Gelu", "inputs": [tensor], "outputs": [tensor | {"name": "y"}]})
     verdict = check(config, Target("HTP", "SM8350"))
@@ -90,7 +90,7 @@ def test_warnings_do_not_reject() -> None:
     assert [(v["rule"], v["warning"]) for v in verdict.json()["violations"]] == [("FullyConnected.H4", True)]
 
 
-def test_what_cannot_be_evaluated_is_unknown() -> None:
+def test_a_rule_that_cannot_be_evaluated_gives_unknown() -> None:
     big = [2**31 - 1] * 4
     config = from_json({"op": "Reshape", "inputs": [{"dtype": "f32", "shape": big}],
                         "outputs": [{"dtype": "f32", "shape": big}]})  # fmt: skip
@@ -100,7 +100,7 @@ def test_what_cannot_be_evaluated_is_unknown() -> None:
         [("Reshape.C2", True)],
     )
     assert verdict.violations[0].message.endswith("(cannot be evaluated)")
-    # with a rule that is broken for certain, the verdict is certain
+    # with a rule that is certainly broken, the verdict is certain
     worse = replace(config, outputs=(replace(config.outputs[0], dtype="f16"),))
     assert (check(worse).verdict, [v.rule for v in check(worse).violations]) == ("reject", ["Reshape.C1"])
 
@@ -112,7 +112,7 @@ def test_a_backend_without_a_document_is_unknown() -> None:
     assert verdict.json()["backend"] == "HTA"
 
 
-def test_the_soc_decides() -> None:
+def test_the_verdict_depends_on_the_soc() -> None:
     config = layer_norm([2], "UFIXED_POINT_16")
     assert check(config, Target("HTP", "SM8650")).verdict == "accept"
     old = check(config, Target("htp", "sm8350"))
@@ -127,14 +127,14 @@ def test_the_soc_decides() -> None:
     (Target("HTP", "SM865"), "unknown SoC 'SM865'; did you mean 'SM8650'?; 'opdb query socs' lists them"),
     (Target("CPU", None, "two"), "'two' is not an SDK version; e.g. 2.47"),
 ])  # fmt: skip
-def test_targets_that_are_none(target: Target, message: str) -> None:
+def test_unknown_targets_are_rejected(target: Target, message: str) -> None:
     with pytest.raises(OpdbError) as caught:
         check(layer_norm([2]), target)
     assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("ask", [check, infer])
-def test_an_unknown_op(ask: Any) -> None:
+def test_an_unknown_op_is_an_error(ask: Any) -> None:
     with pytest.raises(OpdbError) as caught:
         ask(OpConfig("LayerNrom"))
     assert (
@@ -143,7 +143,7 @@ def test_an_unknown_op(ask: Any) -> None:
     )
 
 
-def test_infer() -> None:
+def test_infer_gives_the_output_shapes() -> None:
     config = replace(layer_norm([2]), outputs=())
     assert infer(config) == {"y": [2, 3, 4]}
     with pytest.raises(Undecidable, match="every required parameter must be given; got axes = omitted"):
@@ -154,7 +154,7 @@ def test_infer() -> None:
 
 
 def rules(config: OpConfig) -> list[tuple[str, str, str]]:
-    """What is broken, in Python; the same as in C."""
+    """The broken rules according to Python; checks that C agrees."""
     violations = check(config).violations
     in_c = native.validate(config)
     assert [(v.rule, v.sentence, v.got) for v in violations] == [(v.rule, v.sentence, v.got) for v in in_c]
@@ -189,7 +189,7 @@ def test_a_name_given_twice_makes_all_positional() -> None:
     assert rules(replace(config, inputs=(x, gamma, gamma))) == []
 
 
-def test_an_optional_tensor_may_be_left_out() -> None:
+def test_an_optional_tensor_may_be_omitted() -> None:
     config = layer_norm([2])
     x, gamma, beta = config.inputs
     absent = TensorConfig("", "f32", (), "NULL")
@@ -201,7 +201,7 @@ def test_an_optional_tensor_may_be_left_out() -> None:
     assert rules(replace(config, inputs=())) == [("INPUTS", "x = omitted", "inputs.x")]
 
 
-def test_variadic_tensors_by_name() -> None:
+def test_variadic_tensors_are_bound_by_name() -> None:
     xs = [TensorConfig(f"xs[{i}]", "f32", (2, i + 1)) for i in range(3)]
     y = TensorConfig("y", "f32", (2, 6))
     axis = ParamConfig("axis", "u32", 1)
@@ -221,9 +221,7 @@ def test_variadic_tensors_by_name() -> None:
     ((ParamConfig("axes", "u32", (2,), (1,)),) * 2, "axes = given twice", "params.axes"),
     ((ParamConfig("axes", "u32", (2,), (1,)), ParamConfig("epsilon", "f64", 0.1)), "epsilon = f64", "params.epsilon"),
 ])  # fmt: skip
-def test_parameters_that_are_not_those_of_the_definition(
-    params: tuple[ParamConfig, ...], got: str, path: str
-) -> None:
+def test_parameters_must_match_the_definition(params: tuple[ParamConfig, ...], got: str, path: str) -> None:
     assert rules(replace(layer_norm([2]), params=params)) == [("PARAMS", got, path)]
 
 
@@ -242,7 +240,7 @@ def test_unknown_parameters_do_not_hide_other_rules() -> None:
     ]
 
 
-def test_enum_values_and_numbers_of_tensors() -> None:
+def test_enum_values_and_tensor_counts_are_checked() -> None:
     x = TensorConfig("", "f32", (2,))
     neuron = OpConfig("ElementWiseNeuron", (x,), (ParamConfig("operation", "u32", 99),), (x,))
     assert rules(neuron) == [("PARAMS", "operation = 99", "params.operation")]
@@ -254,8 +252,8 @@ def test_enum_values_and_numbers_of_tensors() -> None:
     ]
 
 
-def test_ignored_parameters_hide_nothing() -> None:
-    """CPU 2.47 ignores what PoolMax3d does not have; everything else is judged all the same."""
+def test_ignored_parameters_do_not_hide_violations() -> None:
+    """CPU 2.47 ignores parameters that PoolMax3d does not have; everything else is still judged."""
     x, y = TensorConfig("", "f32", (1, 4, 4, 4, 8)), TensorConfig("", "f32", (1, 3, 3, 3, 8))
     params = (
         ParamConfig("filter_size", "u32", (2, 2, 2), (3,)),
@@ -274,12 +272,12 @@ def test_ignored_parameters_hide_nothing() -> None:
     (None, "reject"),  # zeros
     ([3, 1, 2, 0], "accept"),
     ([[3], [1], [2], [0]], "accept"),
-    ([0, 4, 4, -1], "accept"),  # what is outside is ignored
+    ([0, 4, 4, -1], "accept"),  # indices out of range are ignored
     ([0, 1, 1, 2], "reject"),
     ([0, 1, 2], "unknown"),  # not as many values as the shape says
     ([0.0, 1.0, 2.0, 3.0], "unknown"),
 ])  # fmt: skip
-def test_values_of_static_tensors(data: Any, verdict: str) -> None:
+def test_values_of_static_tensors_are_checked(data: Any, verdict: str) -> None:
     x, indices = TensorConfig("", "f32", (4, 8)), TensorConfig("", "i32", (4,), "STATIC", data)
     config = OpConfig("BatchPermutation", (x, indices), (), (x,))
     assert check(config, Target("CPU")).verdict == verdict
@@ -297,7 +295,7 @@ def test_values_of_static_tensors(data: Any, verdict: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "verdict"), [("NATIVE", "reject"), ("STATIC", "reject"), ("APP_WRITE", "accept")]
 )
-def test_types_of_tensors(kind: str, verdict: str) -> None:
+def test_types_of_tensors_are_checked(kind: str, verdict: str) -> None:
     x, y = TensorConfig("", "f32", (2, 3), kind), TensorConfig("", "f16", (2, 3))
     config = OpConfig("Convert", (x,), (ParamConfig("dynamic_input_data", "bool8", True),), (y,))
     found = native.validate(config, Target("HTP", "SM8650").context())

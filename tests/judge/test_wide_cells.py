@@ -20,7 +20,7 @@ SPECS = Path(__file__).parents[2] / "specs"
 CPU_2_25 = Target("CPU", sdk="2.25")
 
 
-def test_a_cell_that_the_slot_refuses_is_told_at_its_place(tmp_path: Path) -> None:
+def test_a_cell_outside_the_slots_types_is_reported(tmp_path: Path) -> None:
     specs = shutil.copytree(MINI, tmp_path / "specs")
     path = specs / "ops" / "LayerNorm.yaml"
     text = path.read_text().replace("  x: [S...]\n", "  x:\n    shape: [S...]\n    dtype: [f32, f16]\n", 1)
@@ -41,7 +41,7 @@ def test_a_documented_row_is_accepted(op: str, target: Target, row: dict[str, st
     assert check(config, target).json()["violations"] == []
 
 
-def test_the_cpu_library_refuses_indices_of_u32() -> None:
+def test_the_cpu_library_refuses_u32_indices() -> None:
     row = {"boxes": "f32", "scores": "f32", "selected_indices": "u32", "num_valid": "u32"}
     config = sample_config(read_catalog(SPECS).compiled("NonMaxSuppression"), 0, row)
     broken = check(config, Target("CPU", sdk="2.47")).json()["violations"]
@@ -49,7 +49,7 @@ def test_the_cpu_library_refuses_indices_of_u32() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["i32", "i64"])
-def test_position_ids_of_both_types_are_of_the_op(dtype: str) -> None:
+def test_position_ids_may_be_i32_or_i64(dtype: str) -> None:
     compiled = read_catalog(SPECS).compiled("GroupQueryAttention")
     config = sample_config(compiled, 0, kernel_types(compiled, "f32"))
     inputs = (*config.inputs, TensorConfig("position_ids", dtype, config.inputs[0].shape[:2]))

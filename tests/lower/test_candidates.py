@@ -1,4 +1,4 @@
-"""Among the candidates that fit a node the cheapest is taken, of equal ones the first."""
+"""The cheapest candidate that fits a node is taken; of equally cheap ones, the first."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def op(name: str, inputs: list[TensorRef], *output: int) -> LoweredOp:
         (op("Relu", [tensor(5, 7)], 5, 7), 0),
     ],
 )  # fmt: skip
-def test_products_of_ops(made: LoweredOp, products: int) -> None:
+def test_multiply_accumulates_of_ops_are_counted(made: LoweredOp, products: int) -> None:
     assert macs(made) == products
 
 
-def test_a_swapped_operand_is_read_along_its_other_dimension() -> None:
+def test_products_of_a_transposed_operand_are_counted() -> None:
     swapped = lowered_op(
         "MatMul",
         inputs={"a": tensor(7, 5), "b": tensor(7, 3)},
@@ -46,7 +46,7 @@ def test_a_swapped_operand_is_read_along_its_other_dimension() -> None:
     assert macs(swapped) == 5 * 3 * 7
 
 
-def test_layout_costs_its_bytes_and_no_op() -> None:
+def test_a_layout_change_costs_bytes_but_no_op() -> None:
     image = tensor(1, 4, 8, 8)
     plain = op("Relu", [image], 1, 4, 8, 8)
     turned = op("Relu", [permute(image, (0, 3, 2, 1))], 1, 8, 8, 4)
@@ -84,28 +84,28 @@ def taken(*choices: Choice) -> tuple[str, list[str], list[str]]:
     return found.form if found else "", [r.form for r in reasons], tried
 
 
-def test_the_cheapest_wins_and_the_first_of_equals() -> None:
+def test_the_cheapest_or_first_candidate_wins() -> None:
     long, short, same = (
         Choice("long", ("Relu",), 3),
         Choice("short", ("Relu",), 1),
         Choice("same", ("Relu",), 1),
     )
     assert taken(long, short, same)[0] == "short"
-    assert taken(long, short, same)[1] == ["long", "short"]  # what was said of those before it, and of it
+    assert taken(long, short, same)[1] == ["long", "short"]  # the reasons collected up to and including it
 
 
-def test_a_candidate_of_more_ops_than_the_best_costs_is_not_tried() -> None:
+def test_candidates_with_too_many_ops_are_not_tried() -> None:
     one, chain = Choice("one", ("Relu",), 1), Choice("chain", ("Relu", "Tanh", "Exp"), 3)
     assert taken(one, chain)[2] == ["one"]
     assert taken(chain, one)[2] == ["chain", "one"]
 
 
-def test_where_none_fits_all_reasons_are_told() -> None:
+def test_all_reasons_are_given_if_no_candidate_fits() -> None:
     first, second = Choice("first", ("Relu",), 1, fits=False), Choice("second", ("Relu",), 1, fits=False)
     assert taken(first, second) == ("", ["first", "second"], ["first", "second"])
 
 
-def test_other_prices_take_the_place_of_the_model() -> None:
+def test_custom_prices_replace_the_model() -> None:
     class Dear:
         """Relu costs more than any three other ops."""
 

@@ -1,4 +1,4 @@
-"""The same node under each policy for the errata that its op has, and on backends that do not have them."""
+"""The same node under each policy for its op's errata, and on backends without errata."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def ops(coverage: Coverage) -> list[str]:
 
 
 def of(op: str, workaround: str) -> frozenset[str]:
-    """The ids of the errata of HTP that have this op and this workaround."""
+    """The ids of HTP's errata with this op and this workaround."""
     found = frozenset(e.id for e in RECORDS.values() if (e.op, e.workaround) == (op, workaround))
     assert found
     return found
@@ -115,7 +115,7 @@ def test_avoid_warn_and_ignore_give_three_results(name: str) -> None:
 
 @pytest.mark.parametrize("name", NODES)
 @pytest.mark.parametrize("backend", OTHERS, ids=str)
-def test_other_backends_have_no_errata_of_htp(name: str, backend: Target) -> None:
+def test_htp_errata_do_not_apply_to_other_backends(name: str, backend: Target) -> None:
     function, x = NODES[name][:2]
     made = [
         checked(function, x, replace(backend, execution=execution, errata=errata))
@@ -128,8 +128,8 @@ def test_other_backends_have_no_errata_of_htp(name: str, backend: Target) -> Non
     }
 
 
-def test_an_erratum_that_only_surroundings_show_follows_the_policy() -> None:
-    """A column convolved to one channel: as an image one high, or as it is."""
+def test_an_erratum_that_depends_on_context_follows_the_policy() -> None:
+    """A column convolved to one channel: as an image one pixel high, or unchanged."""
 
     def filters(target: Target) -> tuple[list[int], Coverage]:
         coverage = checked(lambda x: f.conv2d(x, FILTER, padding=(1, 0)), torch.randn(2, 4, 7, 1), target)
@@ -147,7 +147,7 @@ def test_an_erratum_that_only_surroundings_show_follows_the_policy() -> None:
     assert shape == [3, 1, 4, 1] and not coverage.rows[0].warned
 
 
-def test_an_sdk_outside_of_the_scope_has_no_erratum() -> None:
+def test_errata_do_not_apply_to_sdks_outside_their_scope() -> None:
     function, x, target, op, workaround, _, plain = NODES["constants behind the last dimension"]
     assert all(RECORDS[i].since is not None for i in of(op, workaround))
     assert ops(checked(function, x, replace(target, sdk="2.25"))) == plain

@@ -1,4 +1,4 @@
-"""What avoiding errata costs, against the ops of the two lowerings."""
+"""The cost of avoiding errata, against the ops of the two lowerings."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def work(coverage: Coverage) -> Extra:
     [torch.exp, lambda x: f.log_softmax(x, -1), lambda x: f.avg_pool2d(x, (3, 1), 1)],
     ids=["exp", "log_softmax", "avg_pool2d"],
 )
-def test_what_a_node_costs_more_than_its_shortest_form(function: Callable[[Tensor], Tensor]) -> None:
+def test_the_extra_cost_is_the_difference_to_the_shortest_form(function: Callable[[Tensor], Tensor]) -> None:
     avoided = checked(function, EMULATOR)
     ignored = checked(function, replace(EMULATOR, errata="ignore"))
     (row,) = avoided.rows
@@ -66,7 +66,7 @@ def test_what_a_node_costs_more_than_its_shortest_form(function: Callable[[Tenso
         assert warned.extra == row.extra
 
 
-def test_a_report_adds_up_the_nodes() -> None:
+def test_a_report_sums_the_extra_cost_of_nodes() -> None:
     once, twice = (
         checked(function, EMULATOR).errata() for function in (torch.exp, lambda x: torch.exp(torch.exp(x)))
     )
@@ -75,7 +75,7 @@ def test_a_report_adds_up_the_nodes() -> None:
     assert f"avoided {one.erratum} in 2 nodes" in two.text and "costs 2 ops, " in two.text
 
 
-def test_a_node_that_falls_back_to_the_cpu_where_its_erratum_is_avoided() -> None:
+def test_avoiding_an_erratum_may_send_a_node_to_the_cpu() -> None:
     assert checked(torch.isnan, EMULATOR).rows[0].verdict == "rejected"
     (met,) = checked(torch.isnan, replace(EMULATOR, errata="warn")).errata()
     assert (met.nodes, met.cpu, met.ops) == (1, 1, 0)

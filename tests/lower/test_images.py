@@ -1,4 +1,4 @@
-"""Pixels as an image: HTP takes long to prepare one row of many."""
+"""Pixels are arranged as an image, since HTP prepares a single long row slowly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from opdb.runtime.tensors import TensorRef, as_image
         ((1, 8, 1), (1, 8, 1, 1)),
     ],
 )
-def test_as_image(shape: tuple[int, ...], image: tuple[int, ...]) -> None:
+def test_a_long_row_is_factored_into_an_image(shape: tuple[int, ...], image: tuple[int, ...]) -> None:
     t = TensorRef(shape, "f32", base_shape=shape)
     made = as_image(t)
     assert made.shape == image
@@ -27,7 +27,7 @@ def test_as_image(shape: tuple[int, ...], image: tuple[int, ...]) -> None:
 
 
 @pytest.mark.torch
-def test_instance_norm_of_a_row_is_one_of_an_image() -> None:
+def test_instance_norm_of_a_row_becomes_one_of_an_image() -> None:
     """GroupNorm as exporters write it: [1, 32, 32768] took 12 s to finalize."""
     import torch
 

@@ -1,4 +1,4 @@
-"""A node of quantized tensors that no form takes as it is becomes ops of floating point between two conversions."""
+"""A quantized node that no form accepts becomes floating-point ops between two conversions."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def elu(x: TensorRef, result: TensorRef) -> View:
     ("x", "result", "first", "last"),
     [(X, X, True, True), (X, FLOATS, True, False), (FLOATS, X, False, True), (FLOATS, FLOATS, False, False)],
 )
-def test_what_is_quantized_is_converted(x: TensorRef, result: TensorRef, first: bool, last: bool) -> None:
+def test_only_quantized_ends_are_converted(x: TensorRef, result: TensorRef, first: bool, last: bool) -> None:
     lowered = lower(elu(x, result), HTP)
     assert isinstance(lowered, Lowered)
     kinds = [op.op for op in lowered.ops]
@@ -62,14 +62,12 @@ def test_what_is_quantized_is_converted(x: TensorRef, result: TensorRef, first: 
     assert {t.dtype for t in between} == {"f32"}
 
 
-def test_not_on_v68() -> None:
+def test_v68_rejects_nodes_in_floats() -> None:
     assert isinstance(lower(elu(X, X), V68), Rejected)
 
 
 @pytest.mark.parametrize(("lead", "taken"), [((4,), True), ((2, 4), True), ((2, 2, 4), False)])
-def test_on_v68_no_quantize_stands_before_a_reshape_into_five_dimensions(
-    lead: tuple[int, ...], taken: bool
-) -> None:
+def test_v68_rejects_a_quantize_before_a_5d_reshape(lead: tuple[int, ...], taken: bool) -> None:
     def tensor(*shape: int, dtype: str = "uq16") -> TensorRef:
         return TensorRef(
             shape, dtype, key=("x", len(shape)), quant=Quant("SCALE_OFFSET", (1e-4,), (0,)), base_shape=shape
@@ -83,13 +81,13 @@ def test_on_v68_no_quantize_stands_before_a_reshape_into_five_dimensions(
         assert isinstance(lowered, Rejected) and any(r.rule == "HTP-0397" for r in lowered.reasons)
 
 
-def test_an_op_of_quantized_tensors_goes_first() -> None:
+def test_a_quantized_op_is_preferred() -> None:
     lowered = lower(View("aten.relu.default", {"self": X}, X), HTP)
     assert isinstance(lowered, Lowered) and [op.op for op in lowered.ops] == ["Relu"]
 
 
-def test_a_result_in_another_layout_is_quantized_in_it() -> None:
-    """BatchNorm of images is computed with channels last; what brings the result back follows the Quantize."""
+def test_a_result_is_quantized_before_its_layout_change() -> None:
+    """BatchNorm of images is computed with channels last; the op that restores the layout follows the Quantize."""
     image = replace(X, shape=(1, 3, 4, 5), base_shape=(1, 3, 4, 5))
     numbers = TensorRef((3,), "f32", static=True, key=("weight", 0), base_shape=(3,))
     arguments = {"input": image, "weight": numbers, "bias": numbers, "running_mean": numbers,
@@ -100,14 +98,14 @@ def test_a_result_in_another_layout_is_quantized_in_it() -> None:
     assert result.key == ("node", 0) and result.quant == QUANT
 
 
-def test_encodings_that_dequantize_does_not_take_are_refused() -> None:
+def test_encodings_unsupported_by_dequantize_are_refused() -> None:
     along = replace(X, quant=Quant("AXIS_SCALE_OFFSET", (0.1, 0.2), (0, 0), 0))
     refused = lower(elu(along, X), HTP)
     assert isinstance(refused, Rejected)
     assert any("a tensor with the encoding AXIS_SCALE_OFFSET" in r.message for r in refused.reasons)
 
 
-def test_a_constant_is_dequantized_before_the_program_runs() -> None:
+def test_constants_are_dequantized_ahead_of_time() -> None:
     weight = TensorRef((4,), "sq8", static=True, key=("w", 0), base_shape=(4,),
                        quant=Quant("AXIS_SCALE_OFFSET", (0.1, 0.2, 0.3, 0.4), (0, 0, 0, 0), 0))  # fmt: skip
     lowered = lower(View("aten.hypot.default", {"self": X, "other": weight}, X), HTP)
@@ -117,8 +115,8 @@ def test_a_constant_is_dequantized_before_the_program_runs() -> None:
     assert {t.transforms[0].kind for t in read} == {"dequantize"}
 
 
-def test_a_pad_alone_is_not_computed_in_floats() -> None:
-    """HTP joins it with the conversions, and leaves elements behind the last dimension undefined (HTP-0396): it keeps the steps of x."""
+def test_a_single_pad_is_not_computed_in_floats() -> None:
+    """HTP fuses it with the conversions and leaves elements after the last dimension undefined (HTP-0396): it uses the steps of x."""
     wide = replace(X, shape=(2, 3, 6), base_shape=(2, 3, 6), quant=replace(QUANT, scale=(0.03,)))
     arguments = {"self": X, "pad": [0, 2], "mode": "constant", "value": 1.0}
     taken = lower(View("aten.pad.default", arguments, wide), HTP)
@@ -126,8 +124,8 @@ def test_a_pad_alone_is_not_computed_in_floats() -> None:
     assert [op.op for op in taken.ops] == ["Pad", "Convert"]
 
 
-def test_a_result_changes_its_layout_before_it_is_quantized_where_integers_cannot() -> None:
-    """QNN's CPU has a Dequantize and a Quantize of sq8, and no Transpose of it."""
+def test_a_layout_change_precedes_quantize_if_integers_lack_it() -> None:
+    """QNN's CPU has Dequantize and Quantize of sq8, but no Transpose of it."""
     image = replace(
         X, dtype="sq8", shape=(1, 3, 4, 5), base_shape=(1, 3, 4, 5), quant=replace(QUANT, offset=(0,))
     )

@@ -1,4 +1,4 @@
-"""Ops that move stored integers between two encodings, on HTP's library: converted behind the op, without floating point."""
+"""Ops that move stored integers between two encodings, on HTP's library: converted after the op, without floating point."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Module(torch.nn.Module):
 @pytest.mark.parametrize("soc", ["QCM6490", "SM8650"])
 @pytest.mark.parametrize("bits", [8, 16])
 @pytest.mark.parametrize("op", MOVES)
-def test_a_move_into_another_encoding(op: str, bits: int, soc: str) -> None:
+def test_a_move_into_another_encoding_is_converted_afterwards(op: str, bits: int, soc: str) -> None:
     torch.manual_seed(0)
     module, x = Module(MOVES[op], bits), torch.randn(2, 5, 6)
     target = Target("HTP", soc, execution="emulator")
@@ -68,14 +68,14 @@ def test_a_move_into_another_encoding(op: str, bits: int, soc: str) -> None:
     assert off <= ENCODINGS[bits][1][0] * 3  # Quantize of 16 bits reads x in half precision
 
 
-def test_what_computes_other_values_is_not_converted() -> None:
-    """A product in the steps of x would be cut off: v68 has none of two tensors of 16 bits that are not symmetric."""
+def test_ops_that_compute_new_values_are_not_converted() -> None:
+    """A product in the steps of x would be clipped: v68 has none of two asymmetric 16-bit tensors."""
     program = torch.export.export(Module(lambda x: x @ x.transpose(1, 2), 16), (torch.randn(2, 5, 6),))
     coverage, graph = lowered(program, Target("HTP", "QCM6490"), "g")
     assert graph is None and [r.node for r in coverage.rows if r.verdict != "supported"] == ["matmul"]
 
 
-def test_a_pad_beyond_the_range_of_x_is_not_cut_off() -> None:
+def test_a_pad_value_beyond_the_range_of_x_is_not_clipped() -> None:
     module, x = Module(lambda x: functional.pad(x, (1, 1), value=5.5), 8), torch.randn(2, 5, 6)
     program = torch.export.export(module, (x,))
     coverage, graph = lowered(program, Target("HTP", "QCM6490"), "g")
@@ -87,8 +87,8 @@ def test_a_pad_beyond_the_range_of_x_is_not_cut_off() -> None:
 @pytest.mark.parametrize("soc", ["QCM6490", "SM8650"])
 @pytest.mark.parametrize("bits", [8, 16])
 @pytest.mark.parametrize("value", [0.3, -0.9])
-def test_a_pad_behind_two_dimensions_stays_quantized(value: float, bits: int, soc: str) -> None:
-    """HTP's own Pad of both writes the least number behind the last dimension (HTP-0332)."""
+def test_a_pad_of_two_dimensions_stays_quantized(value: float, bits: int, soc: str) -> None:
+    """HTP's own Pad of both writes the smallest number after the last dimension (HTP-0332)."""
     torch.manual_seed(0)
     module = Module(lambda x: functional.pad(x, (0, 2, 0, 1), value=value), bits)
     x, target = torch.randn(2, 5, 6), Target("HTP", soc, execution="emulator")
@@ -105,8 +105,8 @@ def test_a_pad_behind_two_dimensions_stays_quantized(value: float, bits: int, so
 
 
 @pytest.mark.parametrize("soc", ["QCM6490", "SM8650"])
-def test_a_move_into_fewer_bits(soc: str) -> None:
-    """Of 16 bits into 8, as recipes have them beside a MatMul of v68."""
+def test_a_move_into_fewer_bits_is_converted(soc: str) -> None:
+    """Recipes convert from 16 bits to 8 around a MatMul of v68."""
     torch.manual_seed(0)
 
     class Narrowing(Module):

@@ -1,4 +1,4 @@
-"""The table of prices: what it says of ops, where it decides between forms, and the file that opdb ships."""
+"""The table of prices: its estimates for ops, its choices between forms, and the file shipped with opdb."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def op(name: str, *shape: int, dtype: str = "f32", operation: int | None = None)
         (op("ElementWiseNeuron", 4, 32, operation=2), Kind("ElementWiseNeuron.2", "fp16", "")),
     ],
 )
-def test_the_line_of_an_op(made: LoweredOp, kind: Kind) -> None:
+def test_ops_are_assigned_lines_of_the_table(made: LoweredOp, kind: Kind) -> None:
     assert kind_of(made) == kind
 
 
-def test_a_price_is_of_ops_bytes_and_products() -> None:
+def test_a_price_sums_ops_bytes_and_products() -> None:
     line = Line(2.0, 10.0, 100.0, 3)
     assert line.price(Cost(3_000_000, 20_000_000, 1_000_000, 2)) == pytest.approx(2 * 2 + 10 * 4 + 100 * 0.02)
     work = work_of([op("Relu", 1, 100, 2500), op("Relu", 1, 100, 2500)])
@@ -67,8 +67,8 @@ def test_a_price_is_of_ops_bytes_and_products() -> None:
     assert TABLE.difference({RELU: Cost(-2_000_000, 0, 0, -1)}) == pytest.approx(-12)
 
 
-def test_an_image_whose_channels_come_first_is_transposed() -> None:
-    """A product over the rows of an image, whose neighbors have its channels last."""
+def test_transposes_of_a_channels_first_image_are_priced() -> None:
+    """The op reads rows of an image whose neighbors have channels last."""
     image = TensorRef((1, 32, 8, 8), "f32", key=("x", 0), base_shape=(1, 32, 8, 8))
     rows, last = reshape(image, (32, 8, 8)), permute(image, (0, 2, 3, 1))
     turned = lowered_op("Relu", inputs={"x": rows}, outputs={"y": rows})
@@ -81,16 +81,16 @@ def test_an_image_whose_channels_come_first_is_transposed() -> None:
     )
 
 
-def test_an_op_without_a_line_costs_what_its_class_costs() -> None:
+def test_an_op_without_a_line_costs_the_price_of_its_class() -> None:
     pooled = replace(TABLE, lines={**TABLE.lines, Kind("", "fp16", ""): Line(7.0, 0.0, 0.0, 9)})
     work = work_of([op("Elu", 1, 2, 8, 8, 32)])
     assert pooled.price(work) == 7 and not pooled.knows(work)
-    assert TABLE.price(work) > 0  # of a class that has none either
+    assert TABLE.price(work) > 0  # its class has no line either
     free = replace(TABLE, lines={RELU: Line(0.0, 0.0, 0.0, 1)})
     assert free.price(work_of([op("Relu", 2, 2)])) == prices.LEAST
 
 
-def test_the_table_decides_between_forms_that_were_compared_and_the_model_between_others() -> None:
+def test_the_table_decides_only_between_compared_forms() -> None:
     one = Lowered("relu", (op("Relu", 1, 64),))
     three = Lowered("tanhs", (op("Tanh", 1, 64),) * 3)
     compared = replace(TABLE, compared=frozenset({("aten.x", "relu", "tanhs", "fp16", "", "")}))
@@ -103,7 +103,7 @@ def test_the_table_decides_between_forms_that_were_compared_and_the_model_betwee
     assert not OfOperator(unknown, "aten.x").saves(three, one)
 
 
-def test_a_later_form_has_to_save_more_than_prices_can_be_off() -> None:
+def test_a_later_form_must_save_more_than_the_error() -> None:
     work = work_of([op("Relu", 1, 64)])
     small = replace(TABLE, lines={RELU: Line(10.0, 0.0, 0.0, 4), TANH: Line(8.0, 0.0, 0.0, 4)})
     assert not small.saves(work_of([op("Tanh", 1, 64)]), work)
@@ -111,7 +111,7 @@ def test_a_later_form_has_to_save_more_than_prices_can_be_off() -> None:
     assert not small.saves(work, work)
 
 
-def test_the_table_ranks_on_htp_of_v73_to_v81_alone() -> None:
+def test_the_table_applies_only_to_htp_v73_to_v81() -> None:
     v68, v73, v75 = (Target("HTP", soc) for soc in ("SM8350", "SA8255", "SM8650"))
     assert [covers(t) for t in (v68, v73, v75)] == [False, True, True]
     assert not covers(Target("CPU")) and not covers(Target("GPU", "SM8650")) and not covers(Target())
@@ -119,7 +119,7 @@ def test_the_table_ranks_on_htp_of_v73_to_v81_alone() -> None:
     assert prices_of("aten.relu.default", v75) == OfOperator(shipped(), "aten.relu.default")
 
 
-def test_a_file_gives_back_the_table_it_was_written_from() -> None:
+def test_a_table_survives_a_round_trip() -> None:
     table = replace(TABLE, compared=frozenset({("aten.x", "a", "b", "fp16", "", "narrow")}))
     assert read(written(table)) == table
     assert written(read(written(table))) == written(table)
@@ -131,14 +131,14 @@ def test_a_file_gives_back_the_table_it_was_written_from() -> None:
         read('{"lines": []}')
 
 
-def test_the_shipped_table_is_as_the_command_writes_it() -> None:
+def test_the_shipped_table_has_the_canonical_format() -> None:
     assert written(shipped()) == prices.FILE.read_text()
     assert shipped().soc == "SA8255" and shipped().build_id.startswith("v2.51.")
     assert {k.numbers for k in shipped().lines} >= {"fp16", "8 bits", "16 bits"}
     assert all(min(x.us, x.us_per_mb, x.us_per_g) >= 0 for x in shipped().lines.values())
 
 
-def test_forms_that_the_shipped_table_compares_are_there() -> None:
+def test_forms_in_the_shipped_table_exist() -> None:
     for target, earlier, later, *_ in shipped().compared:
         assert target in TARGETS
         names = [f.name for f in forms(target)]

@@ -1,4 +1,4 @@
-"""The ranges of what lies between the ops of one node."""
+"""The ranges of tensors between the ops of one node."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def product(factors: tuple[float, ...]) -> Lowered:
     return Lowered("made", ops)
 
 
-def test_what_is_multiplied_by_one_and_more_is_within_the_result() -> None:
+def test_a_factor_of_at_least_one_keeps_values_within_the_result() -> None:
     assert unranged(product((1.0, 4.0))) == ""
     assert unranged(product((0.5, 4.0))) == "between"
 
 
-def test_what_is_converted_to_more_bits_has_the_same_range() -> None:
+def test_a_conversion_to_more_bits_keeps_the_range() -> None:
     wide = intermediate("wide", [2], widened(X))
     convert = lowered_op("Convert", inputs={"x": X}, outputs={"y": wide})
     assert unranged(Lowered("made", (convert,))) == ""
@@ -54,14 +54,14 @@ def converted(op: str, scale: float, offset: int, operation: int | None = None) 
     return Lowered("made", ops)
 
 
-def test_what_is_interpolated_may_have_a_range_that_includes_that_of_the_result() -> None:
+def test_an_interpolation_may_have_a_wider_range_than_the_result() -> None:
     assert unranged(converted("Resize", 2e-5, 0)) == ""
     assert unranged(converted("Resize", 2e-5, -30000)) == ""
     assert unranged(converted("Resize", 0.9e-5, 0)) == "between"
     assert unranged(converted("ElementWiseNeuron", 2e-5, 0, operation=4)) == "between"
 
 
-def test_a_result_may_have_the_range_that_the_spec_says() -> None:
+def test_a_result_may_have_the_specs_fixed_range() -> None:
     assert unranged(converted("ElementWiseNeuron", 2**-16, 0, operation=2)) == ""
     assert unranged(converted("ElementWiseNeuron", 2**-12, 0, operation=2)) == "between"
     assert unranged(converted("ElementWiseNeuron", 2**-17, 0, operation=2)) == "between"

@@ -1,4 +1,4 @@
-"""Models by name, and one clear error for each way to name none."""
+"""Loading models by name, and one clear error for each invalid name."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_module_and_callable(folder: Path) -> None:
+def test_a_module_or_callable_is_loaded(folder: Path) -> None:
     for name in ("good", "one_tensor"):
         module, inputs = load_model(f"some_models:{name}")
         assert module(*inputs).shape == (1, 2)
@@ -65,7 +65,7 @@ def test_module_and_callable(folder: Path) -> None:
     ]
 
 
-def test_pt2_file(folder: Path) -> None:
+def test_a_pt2_file_is_loaded(folder: Path) -> None:
     module = nn.Linear(3, 2)
     torch.export.save(torch.export.export(module, (torch.ones(1, 3),)), folder / "linear.pt2")
     loaded, inputs = load_model("linear.pt2")
@@ -92,19 +92,19 @@ def test_pt2_file(folder: Path) -> None:
         ("some_models:fails", r"some_models:fails\(\) fails: ValueError: no weights here"),
     ],
 )
-def test_one_clear_error(folder: Path, spec: str, message: str) -> None:
+def test_bad_names_give_one_clear_error(folder: Path, spec: str, message: str) -> None:
     with pytest.raises(OpdbError, match=message) as caught:
         load_model(spec)
     assert "\n" not in str(caught.value)
 
 
-def test_a_model_that_cannot_be_exported(folder: Path) -> None:
+def test_a_failing_export_is_one_clear_error(folder: Path) -> None:
     with pytest.raises(OpdbError, match="some_models:does_not_export cannot be exported: ") as caught:
         load_program("some_models:does_not_export")
     assert "\n" not in str(caught.value)
 
 
-def test_missing_extra(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_torch_names_the_extra(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     importer = builtins.__import__
 
     def without_torch(name: str, *rest: Any, **more: Any) -> Any:

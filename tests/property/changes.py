@@ -1,6 +1,6 @@
-"""One field of the C structures of an op changed, and changed back: what no op config says, and quickly.
+"""Changes one field of an op's C structures and reverts it, quickly; covers states that no op config can express.
 
-The buffers stay as they are, so a tensor never claims more bytes than it has; one without data may claim anything.
+The buffers stay unchanged, so a tensor never claims more bytes than it has; one without data may claim anything.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Changer:
         yield from (op.outputs[i] for i in range(op.num_outputs))
 
     def change(self) -> tuple[str, Undo]:
-        """What was changed, and what changes it back."""
+        """Makes a change; returns its description and a function that undoes it."""
         kinds: list[Callable[[], tuple[str, Undo]]] = [self._slots]
         kinds += [self._tensor] * 4 if self.tensors else []
         kinds += [self._param] * 3 if self.params else []
@@ -178,7 +178,7 @@ def claimed(t: Any) -> int:
 
 
 def fits(value: int, dtype: int) -> bool:
-    """Whether an integer parameter of that type can have the value."""
+    """True if an integer parameter of that type can have the value."""
     kind = BITS[dtype]
     signed = not kind.qnn.startswith(("U", "BOOL"))
     if kind.qnn.startswith("BOOL"):

@@ -16,13 +16,13 @@ from opdb.runtime.binding import Context
 from opdb.runtime.checks import Undecidable
 from opdb.spec.definitions import CompiledOp, Param, Slot
 
-#: What the op definition asks, and two backends on three Hexagon versions.
+#: The op definition only, and two backends on three Hexagon versions.
 CPU = (Context("CPU", 2025), Context("CPU", 2047))
 #: SM8635 has no floating point.
 PLACES = (("SA8295", "2.25"), ("SM8550", "2.25"), ("SM8650", "2.47"), ("SM8635", "2.47"))
 HTP = tuple(Target("HTP", soc, sdk).context() for soc, sdk in PLACES)
 CONTEXTS = (Context(), *CPU, *HTP)
-#: Backends of which there are documents only.
+#: Backends for which there are only documents.
 OTHERS = tuple(Context(b, 2025) for b in ("GPU", "DSP", "HTA", "LPAI"))
 ABSENT = TensorConfig("", "f32", (), "NULL")
 Infer = Callable[[OpConfig], dict[str, Any]]
@@ -45,7 +45,7 @@ class Maker:
     # -- valid
 
     def valid(self) -> OpConfig:
-        """A sample with its outputs inferred, by chance with the types of a row and other ways to say the same."""
+        """A sample with its outputs inferred, randomly with the types of a row and equivalent spellings."""
         sample = self.rng.choice(self.op.definition.samples)
         row = self.row()
         inputs = [t for s in self.op.inputs for t in self.tensors(s, sample.get(s.name), row)]
@@ -57,7 +57,7 @@ class Maker:
         return self.sparse(made) if self.op.reads_sparse else made
 
     def sparse(self, config: OpConfig) -> OpConfig:
-        """The tensors that have to be sparse are, and by chance others."""
+        """Makes required tensors sparse, and others at random."""
 
         def fitting(t: TensorConfig, slot: Slot) -> TensorConfig:
             wanted = slot.name in self.op.sparse or self.rng.random() < 0.2
@@ -70,7 +70,7 @@ class Maker:
         return replace(config, inputs=inputs, outputs=outputs)
 
     def row(self) -> dict[str, str]:
-        """One combination of dtypes, of a documented row in most cases."""
+        """One combination of dtypes, mostly of a documented row."""
         rows = [r for group in self.op.type_rows.values() for r in group]
         if not rows or self.rng.random() < 0.2:
             dtype = self.rng.choice(("f32", "f16", "uq8", "i32"))
@@ -92,7 +92,7 @@ class Maker:
         return TensorConfig("", dtype, shape, kind, None, quant)
 
     def quant(self, rank: int, dtype: str) -> Quant:
-        """By chance symmetric: real zero in the middle of the stored range, which depends on the type."""
+        """Randomly symmetric: real zero in the middle of the stored range, which depends on the type."""
         kind = BY_SHORT[dtype]
         middle = -(2 ** (kind.bits - 1)) if kind.quantized and kind.qnn.startswith("U") else 0
         encoding = self.rng.choice(ENCODINGS) if self.rng.random() < 0.4 else "SCALE_OFFSET"
@@ -134,7 +134,7 @@ class Maker:
     # -- random
 
     def random(self) -> OpConfig:
-        """Anything of the right form: numbers of tensors, shapes, parameters by chance."""
+        """Random configs of the right form: numbers of tensors, shapes, parameters."""
         rng = self.rng
         inputs = [
             self.any_tensor() for _ in range(max(len(self.op.inputs) + rng.choice((-1, 0, 0, 0, 0, 1)), 0))
@@ -196,7 +196,7 @@ class Maker:
         return replace(made, inputs=inputs, outputs=outputs) if self.op.reads_sparse else made
 
     def _raised(self, config: OpConfig) -> OpConfig:
-        """All tensors with leading dimensions of 1: what limits ranks is broken alone."""
+        """All tensors with leading dimensions of 1, which breaks only limits of ranks."""
         ones = (1,) * self.rng.randint(1, 5)
 
         def raised(tensors: tuple[TensorConfig, ...]) -> tuple[TensorConfig, ...]:
@@ -322,7 +322,7 @@ class Maker:
             yield self.named(config) if self.rng.random() < 0.2 else config
 
     def named(self, config: OpConfig) -> OpConfig:
-        """The same with names of slots, where there are as many tensors as slots."""
+        """The config with names of slots, if there are as many tensors as slots."""
         groups = {}
         for group, slots in (("inputs", self.op.inputs), ("outputs", self.op.outputs)):
             tensors = list(getattr(config, group))

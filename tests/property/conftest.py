@@ -1,4 +1,4 @@
-"""The helpers beside this file, and the C helpers of tests/runtime/native."""
+"""The helpers in this folder, and the C helpers of tests/runtime/native."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "run
 
 @pytest.fixture(scope="session")
 def native_module(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Any:
-    """The generated C and the runtime under UBSan: ffi and lib as opdb.runtime._native has them.
+    """The generated C and the runtime under UBSan: ffi and lib as in opdb.runtime._native.
 
-    With `-n` the processes of one run share what the first of them compiles.
+    With `-n` the processes of one run share the library compiled by the first.
     """
     import sanitized
 

@@ -1,7 +1,7 @@
-"""One expression, many arguments, two languages: the texts of both emitters, run and compared.
+"""One expression, many arguments, two languages: the output of both emitters, run and compared.
 
-The Python text is evaluated with the functions of opdb.runtime.checks; the C texts of a batch are compiled
-into one library under UBSan (undefined behaviour ends the process) and called through ctypes.
+The Python code is evaluated with the functions of opdb.runtime.checks; the C code of a batch is compiled
+into one library under UBSan (undefined behavior ends the process) and called through ctypes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Case:
 
 
 def arguments(rng: random.Random) -> dict[str, Any]:
-    """Values for every name of the scope, by chance edges of their ranges; None for what is absent."""
+    """Values for every name of the scope, randomly at the ends of their ranges; None for absent ones."""
 
     def number(low: int, high: int) -> int:
         edges = [v for v in (0, 1, 2, 3, -1, -2, low, high, high - 1) if low <= v <= high]
@@ -274,7 +274,7 @@ def c_evaluate(library: ctypes.CDLL, number: int, case: Case, args: Args) -> Any
 
 
 def plain(case: Case, value: Any) -> Any:
-    """A value of Python as C returns it."""
+    """A Python value in the form C returns it."""
     if isinstance(value, str) and value == UNDECIDABLE:
         return value
     if case.type == DTYPE:
@@ -297,7 +297,7 @@ def equal(a: Any, b: Any) -> bool:
 def disagreements(
     cases: Sequence[Case], library: ctypes.CDLL, sets: int, seed: int
 ) -> tuple[list[str], dict[str, int]]:
-    """What Python and C say differently, and how often there was a value and how often none."""
+    """Disagreements between Python and C, and how often there was a value or none."""
     rng = random.Random(seed)
     batch = [arguments(rng) for _ in range(sets)]
     packed = [c_arguments(a) for a in batch]

@@ -1,7 +1,7 @@
 """Random texts of the rule language over one fixed scope, of every type and node kind.
 
 A ``Writer`` draws from a ``Source``: a seeded ``random.Random`` for large reproducible batches, or Hypothesis, which
-shrinks what fails.  Texts carry more parentheses and blanks than they need, so that printing has work to do.
+shrinks failures.  Texts have more parentheses and blanks than necessary, so that printing has work to do.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ ENCODINGS = ("NONE", "SCALE_OFFSET", "AXIS_SCALE_OFFSET")
 
 
 def _method(type_: str) -> str:
-    """What the methods for a type end with; e.g. enum."""
+    """The suffix of the methods for a type, e.g. enum."""
     return type_.partition(":")[0].replace(" ", "_")
 
 

@@ -2,11 +2,11 @@
 
     make fuzz [CONFIGS=1000000]
 
-The C is compiled with AddressSanitizer and UBSan, so a read or write outside of a buffer and undefined behaviour end the
-process.  Each batch of configs of one op runs in a child: a child that ends before its time is a finding, whose config,
-seed of the buffers and last change are written to build/fuzz, and the batch goes on behind it.  What was done is kept there
-too: the same command goes on where it was.  What the C may rely on is what opdb/runtime.h asks of a caller: dense data of
-the shapes and types that a tensor claims, and as much scratch as ``scratch`` says.  Less scratch has to be refused.
+The C is compiled with AddressSanitizer and UBSan, so an access outside of a buffer and undefined behavior end the process.
+Each batch of configs of one op runs in a child: a child that dies is a finding, whose config, buffer seed and last change
+are written to build/fuzz, and the batch continues after it.  Progress is kept there, too: the same command resumes.
+The C may rely on the requirements that opdb/runtime.h puts on callers: dense data of the shapes and types claimed by each
+tensor, and as much scratch as ``scratch`` returns.  Less scratch has to be refused.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from opdb.spec.definitions import CompiledOp
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "build" / "fuzz"
 BATCH = 250
-#: Changes of one field of the C structures of each config, each of which is a config of its own.
+#: Changes of one field of the C structures of each config, each of which counts as a config.
 CHANGES = 9
-#: Bytes of all tensors of a config, and of scratch, up to which it is run.
+#: Maximum bytes of all tensors of a config, and of scratch, for running it.
 LARGEST = 1 << 18
-#: Seconds for one config, after which its process is ended.
+#: Time limit for one config in seconds, after which its process is killed.
 SECONDS = 30
 Tell = Callable[[str], None]
 REPORT, SHAPES = native.ffi.new("opdb_report *"), native.ffi.new("opdb_shapes *")
@@ -58,7 +58,7 @@ FILLS = ("bytes", "zeros", "small", "indices", "floats")
 
 @dataclass(frozen=True)
 class Case:
-    """One config and what is done with it; ``seed`` makes the data."""
+    """One config and the way it is run; ``seed`` determines the data."""
 
     config: OpConfig
     context: Any
@@ -69,7 +69,7 @@ class Case:
 
 
 def batch(compiled: CompiledOp, seed: int, number: int) -> Iterator[Case]:
-    """The cases of a batch, which depend on the op's spec, ``seed`` and ``number`` alone."""
+    """The cases of a batch, which depend only on the op's spec, ``seed`` and ``number``."""
     rng = random.Random(f"fuzz {compiled.name} {seed} {number}")
     contexts = (*CONTEXTS, *(c for c in OTHERS if c.backend in compiled.definition.backends))
     for drawn in Maker(compiled, rng).stream(BATCH):
@@ -83,7 +83,7 @@ def batch(compiled: CompiledOp, seed: int, number: int) -> Iterator[Case]:
 
 
 def encoded(tensor: TensorConfig, rng: random.Random) -> TensorConfig:
-    """``tensor``, by chance with a scale for each place along the axis of its encoding, and with a number of bits."""
+    """``tensor``, randomly with a scale for each slice along the axis of its encoding, and with a number of bits."""
     quant = tensor.quant
     if quant is None or rng.random() < 0.3:
         return tensor
@@ -102,7 +102,7 @@ def bytes_of(tensor: TensorConfig) -> int:
 
 
 def buffer(tensor: TensorConfig, fill: str, rng: np.random.Generator) -> Any:
-    """The data of a tensor as bytes: exactly as many as it has, so that the next one is not ours."""
+    """The data of a tensor in exactly as many bytes, so that an access beyond them is detected."""
     size = bytes_of(tensor)
     kind = np.dtype(BY_SHORT[tensor.dtype].numpy or "uint8")
     count = size // kind.itemsize
@@ -128,7 +128,7 @@ def known(tensor: TensorConfig, data: Any) -> TensorConfig:
 
 
 class Arena(native.Arena):
-    """Structures from malloc, each with what AddressSanitizer lays around it: those of Python lie together."""
+    """Structs allocated by malloc, each surrounded by AddressSanitizer's red zones; Python's would be adjacent."""
 
     libc = FFI()
     libc.cdef("void *calloc(size_t, size_t); void free(void *);")
@@ -148,9 +148,9 @@ class Arena(native.Arena):
 
 
 def ask(case: Case, tell: Tell = lambda what: None) -> Counter[str]:
-    """What the C says of a case and of CHANGES others, each with one field of the C structures changed.
+    """The C code's results for a case and for CHANGES others, each with one field of the C structures changed.
 
-    ``tell`` is told each change before it is asked about.
+    ``tell`` receives each change before its call.
     """
     config = case.config
     arena, arrays, results = Arena(), None, None
@@ -201,11 +201,11 @@ def _run(case: Case, entry: Any, op: Any) -> str:
     return f"run: {status}"
 
 
-# -- batches in children, and what came of them
+# -- batches in children, and their results
 
 
 class State:
-    """What was done, in a file that is written after each batch."""
+    """The progress, in a file written after each batch."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.path = folder / f"state-{seed}.json"
@@ -221,11 +221,11 @@ class State:
         write_atomically(self.path, json.dumps(kept, indent=1, sort_keys=True))
 
 
-PLACE = struct.Struct("q200s")  # the number of the case that is asked, and what was changed in it
+PLACE = struct.Struct("q200s")  # the number of the current case, and the change made in it
 
 
 def through(cases: list[Case], start: int, place: mmap.mmap) -> Counter[str]:
-    """Asks about the cases from ``start`` on; ``place`` holds where it is."""
+    """Runs the cases from ``start`` on; ``place`` records the current one."""
     counts: Counter[str] = Counter()
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     for i in range(start, len(cases)):
@@ -236,7 +236,7 @@ def through(cases: list[Case], start: int, place: mmap.mmap) -> Counter[str]:
 
 
 def do_batch(compiled: CompiledOp, seed: int, number: int, state: State) -> None:
-    """All cases of a batch; each that ends its process is written to a file."""
+    """Runs all cases of a batch; each one that kills its process is written to a file."""
     cases, place = list(batch(compiled, seed, number)), mmap.mmap(-1, PLACE.size)
     counts = state.counts.setdefault(compiled.name, Counter())
     start = 0
@@ -275,7 +275,7 @@ def document(case: Case, changed: bytes, said: str) -> dict[str, Any]:
 
 
 def replay(path: Path) -> None:
-    """Asks about the case of a finding in this process."""
+    """Runs the case of a finding in this process."""
     kept = json.loads(path.read_text())
     context = type(CONTEXTS[0])(**kept["context"])
     config = from_json(kept["config"])
@@ -283,7 +283,7 @@ def replay(path: Path) -> None:
 
 
 def fuzz(catalog: Catalog, ops: list[str], configs: int, seed: int, folder: Path = FOLDER) -> State:
-    """Goes on until ``configs`` of ``ops`` together are done, a batch of each op in turn."""
+    """Runs batches of each op in turn until ``configs`` of ``ops`` together are done."""
     folder.mkdir(parents=True, exist_ok=True)
     state = State(folder, seed)
     shown = begun = time.monotonic()

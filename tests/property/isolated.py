@@ -1,4 +1,4 @@
-"""Runs a function in a forked child: a sanitizer's abort is an error of the test, not the end of pytest."""
+"""Runs a function in a forked child, so that a sanitizer's abort is a test failure instead of the end of pytest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def isolated(function: Callable[[], T]) -> T:
-    """The result of ``function``; AssertionError with what the child wrote where it ended before its time."""
+    """The result of ``function``; AssertionError with the child's output if it died."""
     with tempfile.TemporaryDirectory() as folder:
         result, words = Path(folder, "result"), Path(folder, "stderr")
         child = os.fork()

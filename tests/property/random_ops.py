@@ -1,4 +1,4 @@
-"""Ops whose rules, named expressions and output shapes are random texts, generated and compiled as real ones are."""
+"""Ops whose rules, named expressions and output shapes are random texts, generated and compiled like real ones."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ for number, sample in enumerate(SAMPLES):
 
 
 def random_op(name: str, seed: int, rules: int, decided: bool) -> OpDef:
-    """An op with ``rules`` random constraints, some with a guard or as expectation, some of a backend.
+    """An op with ``rules`` random constraints, some with a guard or as expectations, some for a backend.
 
-    Not ``decided``: no rule can be broken, only undecidable; with a broken one, undecidable ones are not reported.
+    If not ``decided``, rules can only be undecidable, not broken; if one is broken, undecidable ones are not reported.
     """
     source = Seeded(seed)
     writer = Writer(source)
@@ -99,7 +99,7 @@ def _without(names: list[str], writer: Writer, type_: str) -> str:
 
 @dataclass
 class Generated:
-    """What stands in for opdb.generated.validators and opdb.runtime._native."""
+    """A replacement for opdb.generated.validators and opdb.runtime._native."""
 
     modules: dict[str, ModuleType]
     BACKENDS: tuple[str, ...]

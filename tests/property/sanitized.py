@@ -1,4 +1,4 @@
-"""The generated C and the runtime under UBSan, as a module that stands in for opdb.runtime._native."""
+"""The generated C and the runtime under UBSan, as a replacement for opdb.runtime._native."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ NAME = "opdb_native_undefined"
 
 
 def build(folder: Path) -> ModuleType:
-    """Loads what setup.py compiles, compiled with other flags; undefined behaviour ends the process.
+    """Loads the extension of setup.py compiled with other flags; undefined behavior ends the process.
 
-    What is in ``folder`` already is not compiled again; processes that share it wait for one another.
+    An existing build in ``folder`` is reused; processes that share it wait for one another.
     """
     with FileLock(folder / "lock"):
         path = next(folder.glob(f"{NAME}*.so"), None) or compiled(folder)

@@ -1,4 +1,4 @@
-"""The fuzzer: the same cases by seed, every case asked once, a process that dies is a finding with its config."""
+"""The fuzzer: the same cases by seed, every case run once, and a dying process is a finding with its config."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from opdb.spec.catalog import Catalog
 OPS = ["Gather", "Relu"]
 
 
-def test_a_batch_depends_on_the_seed_alone(catalog: Catalog) -> None:
+def test_a_batch_depends_only_on_the_seed(catalog: Catalog) -> None:
     relu = catalog.compiled("Relu")
     first, again, other = (list(fuzz.batch(relu, seed, 3)) for seed in (5, 5, 6))
     assert first == again != other and len(first) == fuzz.BATCH
@@ -26,7 +26,7 @@ def test_a_batch_depends_on_the_seed_alone(catalog: Catalog) -> None:
 
 
 @pytest.mark.native
-def test_what_was_done_is_not_done_again(
+def test_fuzzing_resumes_without_repeating_batches(
     catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fuzz, "BATCH", 50)
@@ -42,7 +42,7 @@ def test_what_was_done_is_not_done_again(
 
 
 @pytest.mark.native
-def test_a_process_that_dies_is_a_finding(
+def test_a_dying_process_is_a_finding(
     catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(fuzz, "BATCH", 20)

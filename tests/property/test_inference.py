@@ -33,7 +33,7 @@ INFERABLE = [n for n in validators.MODULES if n not in GIVEN]
 
 
 def flat(module: Any, shapes: dict[str, Any]) -> list[list[int]]:
-    """The shapes that a validator infers in the order of the output tensors; a variadic slot may have none."""
+    """The inferred shapes in the order of the output tensors; a variadic slot may have none."""
     many = {s.name for s in module.SIGNATURE.outputs if s.variadic}
     out: list[list[int]] = []
     for name, value in shapes.items():
@@ -42,7 +42,7 @@ def flat(module: Any, shapes: dict[str, Any]) -> list[list[int]]:
 
 
 def shape_rules(config: OpConfig) -> set[str]:
-    """The broken rules that speak of the shape or number of outputs."""
+    """The broken rules about the shape or number of outputs."""
     module = validators.module(config.op)
     assert module is not None
     outputs = [s.name for s in module.SIGNATURE.outputs]
@@ -51,7 +51,7 @@ def shape_rules(config: OpConfig) -> set[str]:
 
 
 def others(tensor: TensorConfig, rng: random.Random) -> list[tuple[int, ...]]:
-    """Shapes beside that of ``tensor``: each dim one more, one less and swapped; one dim more and one less."""
+    """Shapes other than that of ``tensor``: each dim increased, decreased and swapped; one dim added and removed."""
     shape = tensor.shape
     out = [(*shape, 1), (1, *shape)]
     for i, d in enumerate(shape):
@@ -64,7 +64,7 @@ def others(tensor: TensorConfig, rng: random.Random) -> list[tuple[int, ...]]:
 
 @pytest.mark.slow_by_op
 @pytest.mark.parametrize("name", INFERABLE)
-def test_an_inferred_shape_is_right_and_every_other_is_wrong(catalog: Catalog, name: str) -> None:
+def test_only_the_inferred_shape_is_accepted(catalog: Catalog, name: str) -> None:
     rng = random.Random(f"inference {name}")
     maker = Maker(catalog.compiled(name), rng)
     changes = 0
@@ -87,8 +87,8 @@ def test_an_inferred_shape_is_right_and_every_other_is_wrong(catalog: Catalog, n
 
 @pytest.mark.slow_by_op
 @pytest.mark.parametrize("name", list(validators.MODULES))
-def test_damaged_inputs_are_inferred_and_judged_alike(catalog: Catalog, name: str) -> None:
-    """Where a shape can be inferred from broken inputs, an output of that shape breaks no shape rule either."""
+def test_shapes_inferred_from_damaged_inputs_are_accepted(catalog: Catalog, name: str) -> None:
+    """An output with a shape inferred from broken inputs breaks no shape rule either."""
     maker, module = Maker(catalog.compiled(name), random.Random(f"damage {name}")), validators.module(name)
     judged = 0
     for config in maker.stream(COUNT):
@@ -106,7 +106,7 @@ def test_damaged_inputs_are_inferred_and_judged_alike(catalog: Catalog, name: st
 
 @pytest.mark.slow_by_op
 @pytest.mark.parametrize("name", list(validators.MODULES))
-def test_python_infers_what_c_infers(catalog: Catalog, native_module: Any, name: str) -> None:
+def test_python_and_c_infer_the_same_shapes(catalog: Catalog, native_module: Any, name: str) -> None:
     def compare() -> tuple[list[str], Counter[str]]:
         native.ffi, native.lib = native_module.ffi, native_module.lib
         found, counts, module = [], Counter[str](), validators.module(name)

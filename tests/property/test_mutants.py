@@ -1,9 +1,9 @@
-"""How well the op configs of these tests tell a spec from a slightly wrong one.
+"""Measures how well the op configs of these tests distinguish a spec from a slightly wrong one.
 
 Three specs are damaged, one change at a time: a comparison flipped, a rule deleted, two dims of a shape swapped, a
-number raised by one.  A mutant is noticed by the samples when it refuses one or infers another shape, by the
-verdicts when one of the corpus (tests/property/configs.py, and the derived broken cases) differs from the unchanged
-spec's, and by the rules when other rules are broken somewhere in the corpus, be it beside others.
+number incremented.  The samples detect a mutant if it refuses one or infers another shape, the verdicts if one of the
+corpus (tests/property/configs.py, and the derived broken cases) differs from the unchanged spec's, and the rules if
+other rules are broken somewhere in the corpus, even in addition.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from opdb.spec.model import OpDef
 pytestmark = [pytest.mark.slow, pytest.mark.by_op]
 
 CONFIGS = 500
-#: Of each Hexagon version a chip; number 88 is the one with BF16.
+#: A chip of each Hexagon version; number 88 is the one with BF16.
 NEWER = tuple(
     Target("HTP", soc, sdk).context()
     for soc, sdk in (("SM8750", "2.25"), ("SM8850", "2.25"), ("SC8480XP", "2.47"))
@@ -41,7 +41,7 @@ Data = dict[str, Any]
 
 
 def mutants(definition: OpDef) -> Iterator[tuple[str, Data]]:
-    """(what was changed, the data of the changed definition)."""
+    """(the change, the data of the changed definition)."""
     base: Data = definition.model_dump(mode="json")
     yield from _rules(base, ("constraints",))
     for backend in base.get("backends", {}):
@@ -95,7 +95,7 @@ def _with(base: Data, at: tuple[str, ...], value: Any) -> Data:
 
 
 def _without(base: Data, rule: str) -> Data:
-    """The definition without a rule of the op that a backend is said not to check."""
+    """The definition without a rule of the op that a backend lists as unchecked."""
     backends = {}
     for name, part in base.get("backends", {}).items():
         unchecked = {k: v for k, v in part.get("unchecked", {}).items() if k != rule}
@@ -119,7 +119,7 @@ def inferred(module: ModuleType, config: OpConfig) -> list[list[int]] | None:
 
 
 def judged(module: ModuleType, configs: list[OpConfig]) -> list[tuple[str, frozenset[str]]]:
-    """For each config: the inferred shapes; for each config and target: the verdict and the broken rules."""
+    """The inferred shapes of each config, and for each config and target the verdict and the broken rules."""
     out = []
     for config in configs:
         out.append((str(inferred(module, config)), frozenset[str]()))
@@ -141,7 +141,7 @@ def judged(module: ModuleType, configs: list[OpConfig]) -> list[tuple[str, froze
         pytest.param("Split", marks=pytest.mark.breadth),
     ],
 )
-def test_mutants_are_noticed(
+def test_mutants_are_detected(
     catalog: Catalog,
     case_set: Callable[[str], CaseSet],
     op: str,

@@ -1,7 +1,7 @@
 """Python = C: random expressions through both emitters, and op configs through both generated validators.
 
-The C runs under UBSan with -fno-sanitize-recover, in a child process: undefined behaviour is a failing test
-with the sanitizer's own words.
+The C runs under UBSan with -fno-sanitize-recover, in a child process: undefined behavior fails the test
+with the sanitizer's own message.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ KNOWN = (
     ("ints", "[e // m for e in L if e % 2 == 1]"),
     ("float", "min(max(1.0, f / g), min(0.5, h))"),
     ("bool", "any(y.dtype == x.dtype and e > 0 for y in xs for e in y.shape)"),
-    ("int", "sum(1 for y in xs for e in S)"),  # loop variables that nothing reads
+    ("int", "sum(1 for y in xs for e in S)"),  # unused loop variables
     ("bool", "present(w) and w.rank == 2 or not present(axes)"),
     ("ints", "(w if p else x).shape[:-1]"),
 )
 
 
-def test_random_expressions(tmp_path: Path) -> None:
+def test_random_expressions_give_the_same_values(tmp_path: Path) -> None:
     cases = [Case.of(type_, text) for type_, text in (*KNOWN, *batch(EXPRESSIONS, 20, TYPES))]
     kinds = {n.kind for case in cases for n in walk(case.node)}
     assert kinds == {"const", "name", "attr", "index", "slice", "call", "neg", "not", "arith", "and", "or",
@@ -84,20 +84,20 @@ class Truncating(Block):
         return super()._arith(node)
 
 
-def test_a_planted_bug_is_found(tmp_path: Path) -> None:
+def test_a_planted_bug_is_detected(tmp_path: Path) -> None:
     cases = [Case.of("int", text) for text in ("m // 2", "(m - 1) // (d + 1)", "d // 2", "m + d")]
     found, _ = disagreements(cases, build(cases, tmp_path, Truncating), ARGUMENTS, seed=7)
     assert {f.partition(":")[0] for f in found} == {"m // 2", "(m - 1) // (d + 1)"}
 
 
-def test_the_scope_holds_every_type() -> None:
+def test_the_scope_has_every_type() -> None:
     types = {known.type for known in SCOPE.names.values()}
     assert types == {"int", "float", "bool", "ints", "rows", "tensor", "tensors", "enum:mode"}
     assert any(k.let for k in SCOPE.names.values()) and any(k.sure for k in SCOPE.names.values())
 
 
 def kept(text: str) -> str:
-    """A text as C keeps it."""
+    """A text as stored by C."""
     return text if len(text) <= MAX_GOT else text[: MAX_GOT - 3] + "..."
 
 
@@ -137,18 +137,18 @@ def judge(
 
 
 @pytest.mark.parametrize("op", list(validators.MODULES))
-def test_validators(
+def test_validators_give_the_same_verdicts(
     catalog: Catalog, native_module: Any, case_set: Callable[[str], CaseSet], op: str
 ) -> None:
     compiled, derived = catalog.compiled(op), case_set(op)
     found, verdicts, rules = isolated(lambda: judge(compiled, derived, native_module))
     assert found == []
     assert min(verdicts["valid"], verdicts["invalid"]) > 80, verdicts
-    # Every rule was broken by some config, so that Python and C were compared where they have something to say.
+    # Every rule was broken by some config, so that the messages of Python and C were compared, too.
     assert set(compiled.rule_ids()) - set(rules) == set()
 
 
-def test_the_number_of_configs() -> None:
+def test_enough_configs_and_targets_are_compared() -> None:
     assert CONFIGS * len(validators.MODULES) >= 20_000
     assert [c.backend for c in CONTEXTS] == [None, "CPU", "CPU", "HTP", "HTP", "HTP", "HTP"]
     assert [c.arch for c in CONTEXTS if c.backend == "HTP"] == [68, 73, 75, 73]
@@ -157,7 +157,7 @@ def test_the_number_of_configs() -> None:
     }
 
 
-def test_a_text_that_is_too_long_ends_in_dots(catalog: Catalog, native_module: Any) -> None:
+def test_a_too_long_text_ends_in_dots(catalog: Catalog, native_module: Any) -> None:
     def longest() -> list[tuple[str, str]]:
         native.ffi, native.lib = native_module.ffi, native_module.lib
         maker = Maker(catalog.compiled("LayerNorm"), random.Random(1))

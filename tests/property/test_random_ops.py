@@ -22,7 +22,7 @@ from opdb.spec.model import OpDef
 
 OPS, RULES, CONFIGS = 4, 30, 300
 PROBE = "probe HTP 2.47.0"
-#: The libraries of two backends do not check what is derived or written here, one of them not even the ranks.
+#: The libraries of two backends do not check the derived and written rules here, one of them not even the ranks.
 OPEN: dict[str, Any] = {
     "op": "Open",
     "summary": "Rules that a backend does not check.",
@@ -66,7 +66,7 @@ OPEN: dict[str, Any] = {
 def agreement(
     catalog: Catalog, made: Generated, contexts: tuple[Context, ...]
 ) -> tuple[list[str], Counter[str]]:
-    """Where the generated Python and C of each op differ, and what there was to compare."""
+    """Differences between the generated Python and C of each op, and counts of the compared results."""
     native.ffi, native.lib, native.validators = made.ffi, made.lib, made  # type: ignore[assignment]
     found: list[str] = []
     counts: Counter[str] = Counter()
@@ -92,7 +92,7 @@ def agreement(
     return found[:3], counts
 
 
-def test_random_ops(catalog: Catalog, tmp_path: Path) -> None:
+def test_random_ops_give_the_same_verdicts(catalog: Catalog, tmp_path: Path) -> None:
     own = {f"Random{i}": random_op(f"Random{i}", 31 * i + 5, RULES, i % 2 == 0) for i in range(OPS)}
     random_catalog = replace(catalog, own=own, bases={}, families={})
     made = generate(random_catalog, tmp_path)
@@ -101,8 +101,8 @@ def test_random_ops(catalog: Catalog, tmp_path: Path) -> None:
     assert counts["broken"] > 5_000 and counts["undecidable"] > 2_000 and counts["warning"] > 200, counts
 
 
-def test_rules_that_a_backend_does_not_check(catalog: Catalog, tmp_path: Path) -> None:
-    """They are warnings for it, in its SDKs alone; a rank that is free leaves what reads it undecidable."""
+def test_rules_a_backend_does_not_check_are_warnings(catalog: Catalog, tmp_path: Path) -> None:
+    """This holds only in its SDKs; a free rank leaves the rules that read it undecidable."""
     own = replace(catalog, own={"Open": OpDef.model_validate(OPEN)}, bases={}, families={})
     made = generate(own, tmp_path)
     found, counts = isolated(lambda: agreement(own, made, CONTEXTS))

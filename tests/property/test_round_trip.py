@@ -54,14 +54,14 @@ def check(type_: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(("type_", "text"), BY_HAND)
-def test_by_hand(type_: str, text: str) -> None:
+def test_handwritten_texts_survive_a_round_trip(type_: str, text: str) -> None:
     check(type_, text)
 
 
 @settings(max_examples=600)
 @given(texts(TYPES))
 @example(("int", "(1 if p else 2) if (p if q else p) else 3"))
-def test_random(pair: tuple[str, str]) -> None:
+def test_random_texts_survive_a_round_trip(pair: tuple[str, str]) -> None:
     type_, text = pair
     if len(text) <= 500:
         check(type_, text)
@@ -73,12 +73,12 @@ TORCH = Scope({"input": Name("tensor"), "s": Name("str"), "eps": Name("float")},
 @pytest.mark.parametrize("text", [
     "s == 'it\\'s'", 's in ("none", "tanh")', "lower_case(s) == 'a\\\\b'", 's != ""',
 ])  # fmt: skip
-def test_strings_of_mappings(text: str) -> None:
+def test_strings_of_mappings_survive_a_round_trip(text: str) -> None:
     node = parse(text, TORCH, "bool")
     assert parse(to_text(node), TORCH, "bool") == node
 
 
-def test_lists_of_lists_of_mappings() -> None:
+def test_lists_of_lists_survive_a_round_trip() -> None:
     node = parse("[[1, 2], input.shape]", TORCH, "rows")
     assert parse(to_text(node), TORCH, "rows") == node
     assert set(ENUMS) <= set(SCOPE.enums)

@@ -1,7 +1,7 @@
-"""``opdb.judge.nearest``: what it returns is accepted, is what its changes say, and no smaller change would do.
+"""``opdb.judge.nearest``: its variant is accepted, matches its listed changes, and no smaller change would do.
 
-The smaller changes are looked for here by brute force: every data type in every tensor, every integer near a
-parameter, each parameter left out, the inferred shapes.
+Smaller changes are searched here by brute force: every data type in every tensor, every integer near a
+parameter, each parameter omitted, the inferred shapes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def damaged(op: CompiledOp, seed: int, times: int) -> OpConfig:
 
 
 def applied(config: OpConfig, variant: Variant) -> Any:
-    """The JSON of ``config`` with the changes, each put where its path says."""
+    """The JSON of ``config`` with each change made at its path."""
     document = to_json(config)
     for change in variant.changes:
         steps: list[Any] = [int(s) if s.isdigit() else s for s in re.findall(r"\w+", change.path)]
@@ -65,7 +65,7 @@ def applied(config: OpConfig, variant: Variant) -> Any:
 def singles(config: OpConfig) -> Iterator[OpConfig]:
     """Configs with one data type, one parameter or the output shapes changed.
 
-    A type that is quantised has an encoding: none is proposed that a backend would take without.
+    A quantized type has an encoding: no variant is proposed that a backend would accept without one.
     """
     for group in ("inputs", "outputs"):
         tensors = getattr(config, group)
@@ -100,13 +100,13 @@ def singles(config: OpConfig) -> Iterator[OpConfig]:
 
 
 def entries(variant: Variant) -> int:
-    """The tensors and parameters that change."""
+    """Number of changed tensors and parameters."""
     return len({re.sub(r"\.(?:dtype|shape|type|quant|value|data)$", "", c.path) for c in variant.changes})
 
 
 @pytest.mark.slow_by_op
 @pytest.mark.parametrize("op", OPS)
-def test_what_it_returns_is_accepted(catalog: Catalog, op: str) -> None:
+def test_the_nearest_variant_is_accepted(catalog: Catalog, op: str) -> None:
     compiled = catalog.compiled(op)
 
     @settings(max_examples=30)
@@ -172,8 +172,8 @@ SCALARS = {
 
 @pytest.mark.slow_by_op
 @pytest.mark.parametrize("op", SCALARS)
-def test_no_integer_is_closer(catalog: Catalog, op: str) -> None:
-    """Of a scalar that alone is wrong, the nearest value that is right."""
+def test_the_nearest_right_integer_is_chosen(catalog: Catalog, op: str) -> None:
+    """The variant has the nearest right value if only a scalar is wrong."""
     name, compiled = SCALARS[op], catalog.compiled(op)
 
     @settings(max_examples=20)

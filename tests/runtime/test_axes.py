@@ -1,4 +1,4 @@
-"""The axis of an encoding after transforms: what is stored stands for the same numbers as before."""
+"""The axis of an encoding after transforms: stored values represent the same numbers as before."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Change = Callable[[TensorRef], TensorRef]
 
 
 def weight(shape: tuple[int, ...], axis: int) -> TensorRef:
-    """Stored 1, 2, ...; each slice along ``axis`` has a scale of its own."""
+    """Stored 1, 2, ...; each slice along ``axis`` has its own scale."""
     n = shape[axis]
     quant = Quant("AXIS_SCALE_OFFSET", tuple(0.5 + i for i in range(n)), (0,) * n, axis)
     return TensorRef(shape, "sq8", static=True, key="w", quant=quant, base_shape=shape)
@@ -29,7 +29,7 @@ def stored(t: TensorRef) -> Any:
 
 
 def real(t: TensorRef, array: Any) -> Any:
-    """What ``array`` stands for in the encoding of ``t``."""
+    """The real values of ``array`` in the encoding of ``t``."""
     assert t.quant is not None
     if t.quant.axis is None:
         return array * t.quant.scale[0]
@@ -59,7 +59,7 @@ CHANGES: dict[str, tuple[tuple[int, ...], int, Change, int | None]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_the_axis_follows(name: str) -> None:
+def test_the_axis_follows_each_transform(name: str) -> None:
     shape, axis, change, place = CHANGES[name]
     before = weight(shape, axis)
     after = change(before)
@@ -78,7 +78,7 @@ REFUSED: dict[str, tuple[tuple[int, ...], int, Change]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_scales_that_would_be_mixed_are_refused(name: str) -> None:
+def test_transforms_that_mix_scales_are_refused(name: str) -> None:
     shape, axis, change = REFUSED[name]
     with pytest.raises(Rejection, match=f"dimension {axis}"):
         change(weight(shape, axis))
@@ -90,7 +90,7 @@ def test_groups_of_a_filter_repeat_their_scales() -> None:
     assert made.shape == (4, 6, 2)
 
 
-def test_blocks_follow_dimensions_of_size_1_alone() -> None:
+def test_blocks_follow_only_dimensions_of_size_1() -> None:
     blocks = Quant("BLOCKWISE_EXPANSION", (1.0,) * 6, (0,) * 6, 1, blocks=Blocks(2, 4, (1,) * 12))
     found = reshaped(blocks, (8, 6), (1, 1, 8, 6))
     assert found is not None and found.axis == 3

@@ -54,7 +54,7 @@ def places(made: TensorRef) -> list[int]:
 
 @pytest.mark.parametrize(("size", "kernel", "step", "pad"), WINDOWS)
 @pytest.mark.parametrize("ceil", [False, True])
-def test_windows(size: int, kernel: int, step: int, pad: int, ceil: bool) -> None:
+def test_windows_match_pytorch(size: int, kernel: int, step: int, pad: int, ceil: bool) -> None:
     eye, line = torch.eye(size).reshape(size, 1, size), torch.randn(1, 1, size)
     for counted in (False, True):
         truth = functional.avg_pool1d(eye, kernel, step, pad, ceil, counted)[:, 0]
@@ -73,7 +73,7 @@ def test_windows(size: int, kernel: int, step: int, pad: int, ceil: bool) -> Non
 @pytest.mark.parametrize("strides", [(1, 1), (2, 1), (3, 2)])
 @pytest.mark.parametrize("dilations", [(1, 1), (1, 2)])
 @pytest.mark.parametrize("pads", [(0, 0), (1, 2)])
-def test_folds(
+def test_folds_match_pytorch(
     kernels: tuple[int, int], strides: tuple[int, int], dilations: tuple[int, int], pads: tuple[int, int]
 ) -> None:
     sizes = (7, 10)
@@ -92,7 +92,7 @@ def test_folds(
 
 
 @pytest.mark.parametrize(("size", "out"), SIZES)
-def test_shared_windows_and_sizes(size: int, out: int) -> None:
+def test_adaptive_windows_and_sizes_match_pytorch(size: int, out: int) -> None:
     eye, line = torch.eye(size).reshape(size, 1, size), torch.randn(1, 1, size)
     torch.testing.assert_close(
         matrix(adaptive_means(size, out, "f32")), functional.adaptive_avg_pool1d(eye, out)[:, 0]
@@ -103,7 +103,7 @@ def test_shared_windows_and_sizes(size: int, out: int) -> None:
 
 
 @pytest.mark.parametrize(("size", "factor"), FACTORS)
-def test_factors(size: int, factor: float) -> None:
+def test_resizes_by_a_factor_match_pytorch(size: int, factor: float) -> None:
     check_resizes(size, int(size * factor), factor, {"scale_factor": factor})
 
 
@@ -124,13 +124,13 @@ def check_resizes(size: int, out: int, factor: float, how: dict[str, float]) -> 
 
 @pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
 @pytest.mark.parametrize(("before", "after"), [(0, 0), (3, 4), (1, 0), (-2, 3), (2, -1), (-1, -3)])
-def test_padded_places(mode: str, before: int, after: int) -> None:
+def test_padding_indices_match_pytorch(mode: str, before: int, after: int) -> None:
     count = torch.arange(6, dtype=torch.float32).reshape(1, 1, 6)
     truth = functional.pad(count, (before, after), mode=mode).flatten().int().tolist()
     assert places(padded_places(6, before, after, mode)) == truth
 
 
-def test_slice_places() -> None:
+def test_slice_indices_match_pytorch() -> None:
     made = slice_places([2, 3], 2, 1, 4)
     written = torch.zeros(2, 3, 9, 4)
     written[tuple(torch.tensor(made.data).reshape(made.shape).movedim(-1, 0))] = 1.0
@@ -140,7 +140,7 @@ def test_slice_places() -> None:
     assert torch.equal(written, truth)
 
 
-def test_what_cannot_be_made() -> None:
+def test_impossible_constants_are_rejected() -> None:
     with pytest.raises(Rejection, match="window 0 of 2 lies outside of 2 places"):
         window_places(2, 2, 1, 2, 1, 3)
     with pytest.raises(Rejection, match="do not agree on a factor"):
@@ -158,7 +158,7 @@ def test_what_cannot_be_made() -> None:
             power(base, exponent)
 
 
-def test_numbers() -> None:
+def test_numeric_helpers_give_exact_values() -> None:
     assert is_whole(-3.0) and is_whole(2.0**31 - 1) and root(9.0) == 3.0 and power(2.0, -3.0) == 0.125
     assert not (is_whole(0.5) or is_whole(2.0**31) or is_whole(math.inf) or is_whole(math.nan))
     assert matrix(causal_mask(2, 3, -5.0, "f32")).tolist() == [[0, -5, -5], [0, 0, -5]]

@@ -1,7 +1,7 @@
-"""Specs that are wrong or hostile: each file of tests/data/bad, and exactly what is said about it (``<name>.errors``).
+"""Invalid or hostile specs: each file of tests/data/bad, and its exact error messages (``<name>.errors``).
 
-All of them lie in one folder together with the sound specs, and are read at once.  A file is an op unless its
-first line says where it goes (``# at: bases/x.yaml``).  OPDB_UPDATE_BAD=1 rewrites the .errors files.
+All of them are in one folder together with the valid specs, and are read at once.  A file is an op unless its
+first line gives another location (``# at: bases/x.yaml``).  OPDB_UPDATE_BAD=1 rewrites the .errors files.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ def problems(folder: Path) -> tuple[Problem, ...]:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
-def test_what_is_said(problems: tuple[Problem, ...], file: Path) -> None:
+def test_each_bad_file_has_the_expected_errors(problems: tuple[Problem, ...], file: Path) -> None:
     said = "".join(f"{p}\n" for p in problems if p.path == place_of(file))
     assert said == file.with_suffix(".errors").read_text(encoding="utf-8")
     assert said != ""
 
 
-def test_all_faults_come_together_in_order(problems: tuple[Problem, ...]) -> None:
+def test_all_faults_are_reported_together_in_order(problems: tuple[Problem, ...]) -> None:
     assert len(FILES) >= 100
     assert {p.path for p in problems} == {place_of(f) for f in FILES}
     assert list(problems) == sorted(problems)
@@ -70,14 +70,14 @@ def test_all_faults_come_together_in_order(problems: tuple[Problem, ...]) -> Non
         assert problem.line >= 1 and problem.column >= 1
 
 
-def test_every_place_is_in_the_file(problems: tuple[Problem, ...], folder: Path) -> None:
+def test_every_reported_position_is_in_the_file(problems: tuple[Problem, ...], folder: Path) -> None:
     for problem in problems:
         lines = (folder / problem.path).read_text(encoding="utf-8").split("\n")
         assert problem.line <= len(lines)
         assert problem.column <= len(lines[problem.line - 1]) + 1, problem
 
 
-def test_nothing_changes_in_the_database(folder: Path, tmp_path: Path) -> None:
+def test_the_database_is_not_changed(folder: Path, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'opdb.db'}"
     migrate.upgrade(url)
     store = Store(url)
@@ -96,19 +96,19 @@ def test_nothing_changes_in_the_database(folder: Path, tmp_path: Path) -> None:
      "ops/Large.yaml:1:1: not YAML: unacceptable character #x0007: control characters are not allowed"),
     (b"op: Large\nquant: " + b"{a: " * 3000 + b"1" + b"}" * 3000, "ops/Large.yaml:2:104: nested deeper than 24 levels"),
 ])  # fmt: skip
-def test_files_that_are_no_yaml_of_ours(tmp_path: Path, content: bytes, message: str) -> None:
+def test_unreadable_files_are_rejected(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "ops").mkdir()
     (tmp_path / "ops/Large.yaml").write_bytes(content)
     assert [str(p) for p in problems_of(tmp_path)] == [message]
 
 
-def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     missing = tmp_path / "specs"
     (problem,) = problems_of(missing)
     assert str(problem) == f"{missing}: no such folder; give the folder that holds ops/ and backends/"
 
 
-def test_a_fault_of_a_base_is_in_the_file_of_the_base(tmp_path: Path) -> None:
+def test_a_fault_of_a_base_names_the_bases_file(tmp_path: Path) -> None:
     for kind in ("ops", "bases"):
         (tmp_path / kind).mkdir()
     (tmp_path / "bases/family.yaml").write_text(

@@ -1,4 +1,4 @@
-"""An op after compilation: rules derived from shapes, bindings, what is inferred, and rows of types."""
+"""An op after compilation: rules derived from shapes, bindings, inferences, and type rows."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def rules(op: CompiledOp) -> dict[str, str]:
      {"COUNT_ys": "len(ys) == 2", "SHAPE_ys": "all(ys[i].shape == replace(S, 0, i) for i in range(len(ys)))"}),
     ({"xs": {"variadic": True}}, {"y": "xs[0].shape"}, {"SHAPE_y": "y.shape == xs[0].shape"}),
 ])  # fmt: skip
-def test_rules_from_shapes(inputs: Any, outputs: Any, want: dict[str, str]) -> None:
+def test_rules_are_derived_from_shapes(inputs: Any, outputs: Any, want: dict[str, str]) -> None:
     assert rules(made(inputs=inputs, outputs=outputs)) == want
 
 
-def test_bindings_are_read_from_required_tensors_only() -> None:
+def test_bindings_read_only_required_tensors() -> None:
     op = made(inputs={"b": {"shape": ["N"], "optional": True}, "x": ["A...", "N", "C"], "z": ["C", "D"]})
     assert {b.symbol: to_text(b.value) for b in op.binds} == {
         "N": "x.shape[-2]", "C": "x.shape[-1]", "A": "x.shape[:-2]", "D": "z.shape[1]",
@@ -67,7 +67,7 @@ def test_bindings_are_read_from_required_tensors_only() -> None:
     assert rules(op)["SHAPE_b"] == "b.shape == [N] if present(b)"
 
 
-def test_what_is_inferred() -> None:
+def test_output_shapes_are_inferred() -> None:
     op = made(outputs={"y": ["S...", "2"], "z": "any", "w": "S[1:]"})
     assert {i.output: to_text(i.shape) for i in op.inferences} == {"y": "cat(S, [2])", "w": "S[1:]"}
 
@@ -75,7 +75,7 @@ def test_what_is_inferred() -> None:
 # -- parameters
 
 
-def test_types_and_defaults_of_parameters() -> None:
+def test_parameters_have_types_and_defaults() -> None:
     op = made(params={"a": "u32", "b": "f32 = 1", "c": "bool8?", "d": "u32[] = [1, 2]", "e": "u32[2][2]",
                       "f": "i32 = x.rank - 1", "g": "enum {A: 0, B: 3} = B"})  # fmt: skip
     found = {p.name: (p.type, p.required, p.optional, p.default and to_text(p.default)) for p in op.params}
@@ -92,7 +92,7 @@ def test_types_and_defaults_of_parameters() -> None:
     assert {n for n, k in op.scope.names.items() if k.sure} == {"b", "d", "g"}
 
 
-def test_a_named_expression_may_read_those_above_it() -> None:
+def test_named_expressions_may_use_earlier_ones() -> None:
     op = made(let={"half": "x.rank // 2", "more": "half + 1"}, constraints={"C1": "more > 1"})
     assert [(n, to_text(node)) for n, node in op.lets] == [("half", "x.rank // 2"), ("more", "half + 1")]
 
@@ -100,7 +100,7 @@ def test_a_named_expression_may_read_those_above_it() -> None:
 # -- faults
 
 
-def test_all_faults_come_together() -> None:
+def test_all_faults_are_reported_together() -> None:
     with pytest.raises(CompileError) as caught:
         made(
             params={"p": "u32 = 0.5", "len": "u32"},
@@ -120,7 +120,7 @@ def test_all_faults_come_together() -> None:
     }
 
 
-def test_what_a_backend_may_read_besides() -> None:
+def test_backend_rules_may_read_the_context() -> None:
     definition = OpDef.model_validate({
         "op": "Made", "inputs": {"x": ["S..."]}, "outputs": {"y": "any"},
         "backends": {"HTP": {"constraints": {"H1": "arch >= 73"}}, "CPU": {"constraints": {"P1": "sdk >= 2025"}}},
@@ -134,7 +134,7 @@ def test_what_a_backend_may_read_besides() -> None:
 # -- the fourteen ops
 
 
-def test_every_id_is_given_once_and_in_order(catalog: Catalog) -> None:
+def test_rule_ids_are_unique_and_in_order(catalog: Catalog) -> None:
     for name in catalog.ops:
         ids = catalog.compiled(name).rule_ids()
         assert len(set(ids)) == len(ids), name
@@ -142,14 +142,14 @@ def test_every_id_is_given_once_and_in_order(catalog: Catalog) -> None:
         assert ids[: 3 + len(params)] == ("INPUTS", *params, "OUTPUTS", "UNKNOWN_PARAMS")
 
 
-def test_ids_of_layer_norm(catalog: Catalog) -> None:
+def test_layer_norm_has_the_expected_rule_ids(catalog: Catalog) -> None:
     assert catalog.compiled("LayerNorm").rule_ids() == (
         "INPUTS", "PARAMS", "OUTPUTS", "UNKNOWN_PARAMS", "SHAPE_gamma", "SHAPE_beta", "SHAPE_y", "C1", "C2", "C3", "C4", "C5",
         "TYPES_CPU", "H1", "H2", "H3", "H4", "H5", "TYPES_HTP", "G1", "TYPES_GPU", "D1", "D2", "TYPES_DSP",
     )  # fmt: skip
 
 
-def test_rows_of_types(catalog: Catalog) -> None:
+def test_type_rows_are_compiled(catalog: Catalog) -> None:
     rows = {r.id: r.cells for r in catalog.compiled("LayerNorm").type_rows["HTP"]}
     assert rows["HTP.INT8.1"] == {"x": ("uq8",), "gamma": ("uq8",), "beta": ("uq8", "sq32"), "y": ("uq8",)}
     assert expand_row(TypeRow("r", {"x": ("f16", "f32"), "y": ("f16",)})) == [
@@ -158,7 +158,7 @@ def test_rows_of_types(catalog: Catalog) -> None:
     ]
 
 
-def test_some_of_a_large_row_shows_each_type_in_each_cell() -> None:
+def test_a_sample_of_a_large_row_shows_every_type() -> None:
     row = TypeRow("r", {f"x{i}": ("f16", "f32") for i in range(30)} | {"y": ("bool8",)})
     some = some_of_row(row)
     assert len(some) == 32 == len({tuple(c.items()) for c in some})
@@ -170,7 +170,7 @@ def test_some_of_a_large_row_shows_each_type_in_each_cell() -> None:
     assert some_of_row(small) == expand_row(small) and len(some_of_row(small, 1)) == 2
 
 
-def test_rows_overlap_in_a_combination_of_both() -> None:
+def test_rows_overlap_if_they_share_a_combination() -> None:
     one, two = (
         TypeRow("r", {"x": ("f16", "f32"), "y": ("f16",)}),
         TypeRow("s", {"x": ("f32",), "y": ("f16",)}),
@@ -179,8 +179,8 @@ def test_rows_overlap_in_a_combination_of_both() -> None:
     assert not overlap(one, TypeRow("t", {"x": ("f32",), "y": ("f32",)}))
 
 
-def test_every_rule_prints_as_it_is_written(catalog: Catalog) -> None:
-    """The specs are written in the canonical spelling of the rule language."""
+def test_every_rule_is_written_in_canonical_form(catalog: Catalog) -> None:
+    """The specs use the canonical spelling of the rule language."""
     for name in catalog.ops:
         op = catalog.compiled(name)
         for rule in (*op.rules, *(r for group in op.backend_rules.values() for r in group)):

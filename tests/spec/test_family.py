@@ -1,4 +1,4 @@
-"""Families: variants are expanded, and what is wrong with one is told at its place in the file."""
+"""Families: variants are expanded, and errors in one are reported at their place in the file."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ def test_variants_become_plain_candidates() -> None:
     assert first.summary == "The sum of all elements."
     assert [s.op for s in first.ops] == ["Relu"] and not first.tensors
     assert [s.op for s in second.ops] == ["ReduceSum", "Relu"]
-    assert second.ops[0].params == {"axes": "dim if present(dim) else []"}  # a whole text: as it is
+    assert second.ops[0].params == {"axes": "dim if present(dim) else []"}  # a whole text is unchanged
     inside = "reduced(self.shape, [a % self.rank for a in (dim if present(dim) else [])], true)"
     assert second.tensors["part"].shape == inside  # in a longer one: in brackets
     assert "$" not in dump(first) + dump(second)
 
 
-def test_a_candidate_of_one_op_has_its_name() -> None:
+def test_a_candidate_of_one_op_is_named_after_it() -> None:
     text = "  - torch: [aten.relu.default, aten.relu_.default]\n    op: Relu\n    inputs: {x: self}\n    outputs: {y: 0}\n"
     (candidate,), faults = expand(family(text))
     assert not faults and candidate.name == candidate.op == "Relu"
@@ -93,7 +93,7 @@ def test_a_candidate_of_one_op_has_its_name() -> None:
          "no variant 'sum_thrice'; known: sum_of_all, sum_twice"),
     ],
 )  # fmt: skip
-def test_faults_of_variants(old: str, new: str, at: tuple[str, ...], message: str) -> None:
+def test_faulty_variants_are_rejected(old: str, new: str, at: tuple[str, ...], message: str) -> None:
     assert old in CHAIN
     _, faults = expand(family(CHAIN.replace(old, new, 1)))
     assert any(f.at == ("candidates", 0, *at) and message in f.message for f in faults), faults
@@ -111,7 +111,7 @@ def test_faults_of_variants(old: str, new: str, at: tuple[str, ...], message: st
          "belong to 'op'; those of a chain stand in its 'expression' or 'ops'"),
     ],
 )  # fmt: skip
-def test_faults_of_candidates(text: str, message: str) -> None:
+def test_faulty_candidates_are_rejected(text: str, message: str) -> None:
     with pytest.raises(SpecError) as caught:
         family(text)
     (problem,) = caught.value.problems
@@ -130,7 +130,7 @@ def told(specs: Path) -> list[str]:
         return [str(p) for p in error.problems]
 
 
-def test_a_fault_of_a_chain_is_told_at_its_line(specs: Path) -> None:
+def test_a_fault_in_a_chain_is_reported_with_its_line(specs: Path) -> None:
     path = specs / "torch" / "add_relu.yaml"
     path.write_text(path.read_text().replace("a: self", "aa: self"))
     line = next(i for i, text in enumerate(path.read_text().splitlines(), 1) if "aa: self" in text)
@@ -139,7 +139,7 @@ def test_a_fault_of_a_chain_is_told_at_its_line(specs: Path) -> None:
     )
 
 
-def test_a_target_stands_in_one_place(specs: Path) -> None:
+def test_a_target_may_be_in_only_one_family(specs: Path) -> None:
     relu = specs / "ops" / "Relu.yaml"
     before = relu.read_text()
     mapping = "torch:\n  aten.relu.default:\n    inputs: {x: self}\n    outputs: {y: 0}\n"
@@ -157,7 +157,7 @@ def test_a_target_stands_in_one_place(specs: Path) -> None:
     )
 
 
-def test_candidates_of_a_target_are_in_the_order_of_the_family(specs: Path) -> None:
+def test_candidates_keep_the_order_of_the_family(specs: Path) -> None:
     path = specs / "torch" / "add_relu.yaml"
     one = "  - {torch: [aten._add_relu.Tensor], op: ElementWiseAdd, inputs: {a: self, b: other}, outputs: {y: 0}}\n"
     head, mark, chains = path.read_text().partition("candidates:\n")

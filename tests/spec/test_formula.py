@@ -1,4 +1,4 @@
-"""Formulas: what ops each line becomes, in which order, and what is wrong with one."""
+"""Formulas: the ops of each line, their order, and errors."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def steps(text: str, catalog: Catalog) -> list[str]:
         ("a and b and c", ["and_1 = ElementWiseAnd(a, b)", "result = ElementWiseAnd(and_1, c)"]),
     ],
 )  # fmt: skip
-def test_what_lines_become(text: str, made: list[str], catalog: Catalog) -> None:
+def test_lines_become_ops(text: str, made: list[str], catalog: Catalog) -> None:
     assert steps(text, catalog) == made
 
 
-def test_the_type_of_a_new_tensor(catalog: Catalog) -> None:
+def test_new_tensors_get_a_type(catalog: Catalog) -> None:
     assert read_formula("whole: i32 = Cast(self)\nwhole + other", catalog.ops).likes == {"whole": "i32"}
 
 
@@ -78,18 +78,18 @@ def test_the_type_of_a_new_tensor(catalog: Catalog) -> None:
         ("tanh(self) +", "cannot parse"),
     ],
 )
-def test_faults(text: str, message: str, catalog: Catalog) -> None:
+def test_faulty_formulas_are_rejected(text: str, message: str, catalog: Catalog) -> None:
     with pytest.raises(ExpressionError) as caught:
         read_formula(text, catalog.ops)
     assert message in caught.value.message
 
 
-def test_operators_and_functions_are_ops_and_those_of_kernels(catalog: Catalog) -> None:
+def test_operators_and_functions_match_ops_and_kernels(catalog: Catalog) -> None:
     assert {*OPERATORS.values(), *FUNCTIONS.values()} <= catalog.ops.keys()
     assert FUNCTIONS.keys() - element.FUNCTIONS.keys() == {"relu", "rsqrt", "sigmoid", "xor"}
 
 
-def test_a_formula_of_a_family(catalog: Catalog) -> None:
+def test_a_family_may_have_a_formula(catalog: Catalog) -> None:
     text = """\
 family: halves
 summary: Halves.

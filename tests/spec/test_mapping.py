@@ -1,4 +1,4 @@
-"""Mappings against ATen's schemas: what they may say, and what they must not leave open."""
+"""Mappings against ATen's schemas: allowed contents, and mandatory decisions."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def catalog() -> Catalog:
     return Catalog(s.own, s.bases, s.families, s.backends, socs_of(s.socs), retired_of(s.retired))
 
 
-def test_types_of_the_schema() -> None:
+def test_schema_types_are_mapped() -> None:
     assert plain_type("Tensor(a -> *)") == ("Tensor", False)
     assert plain_type("Tensor(a!)?") == ("Tensor", True)
     assert plain_type("int[1]?") == ("int[]", True)
@@ -69,7 +69,7 @@ def test_types_of_the_schema() -> None:
     assert torch_scope(aten_schema("aten.cat.default")).names["tensors"].type == TENSORS
 
 
-def test_a_mapping_is_typed_and_in_the_order_of_the_op() -> None:
+def test_a_mapping_is_typed_and_follows_the_ops_order() -> None:
     m = compiled({"inputs": {"beta": "bias", "x": "input"}})
     assert list(m.inputs) == ["x", "beta"] and list(m.params) == ["epsilon", "axes", "mode"]
     assert m.when is not None and to_text(m.when) == "present(bias) and eps > 0.0"
@@ -115,13 +115,15 @@ def test_a_mapping_is_typed_and_in_the_order_of_the_op() -> None:
         ({"outputs": {"y": "results"}}, ("outputs", "y"), "expected tensor, got tensors"),
     ],
 )
-def test_a_fault_has_its_place(changes: dict[str, object], at: tuple[str, ...], words: str) -> None:
+def test_faults_are_reported_with_their_place(
+    changes: dict[str, object], at: tuple[str, ...], words: str
+) -> None:
     (fault,) = faults_of(changes)
     assert fault.at == ("torch", TARGET, *at)
     assert words in fault.message
 
 
-def test_a_list_of_results_is_mapped_as_a_whole() -> None:
+def test_a_list_result_is_mapped_as_a_whole() -> None:
     changes = {
         "when": None,
         "inputs": {"x": "self", "beta": "self"},
@@ -132,7 +134,7 @@ def test_a_list_of_results_is_mapped_as_a_whole() -> None:
     assert "returns a list of tensors; write 'results'" in fault.message
 
 
-def test_a_required_parameter_needs_a_value_even_where_the_argument_is_none() -> None:
+def test_a_required_parameter_needs_a_value_for_none_too() -> None:
     changes = {"when": None, "inputs": {"x": "self", "beta": "self"}, "params": {"axes": "dim"}}
     (fault,) = faults_of(changes, "aten.mean.dim")
     assert fault.at[-2:] == ("params", "axes") and "write ... if present(dim) else ..." in fault.message
@@ -158,12 +160,12 @@ def test_a_required_parameter_needs_a_value_even_where_the_argument_is_none() ->
         ({"outputs": {}}, "Norm needs the output 'y'"),
     ],
 )
-def test_nothing_is_left_open(changes: dict[str, object], words: str) -> None:
+def test_incomplete_mappings_are_rejected(changes: dict[str, object], words: str) -> None:
     found = unaccounted(compiled(changes), aten_schema(TARGET))
     assert any(words in f.message for f in found), found
 
 
-def test_the_mappings_of_all_specs_account_for_every_argument(catalog: Catalog) -> None:
+def test_mappings_of_all_specs_account_for_every_argument(catalog: Catalog) -> None:
     for name, op in catalog.ops.items():
         for target, mapping in op.torch.items():
             schema = aten_schema(target)
@@ -198,7 +200,7 @@ class Steps:
             return error.faults
 
 
-def test_decompositions(catalog: Catalog) -> None:
+def test_faulty_decompositions_are_rejected(catalog: Catalog) -> None:
     steps = Steps(catalog)
     assert steps.faults() == []
     matmul = {"op": "MatMul", "inputs": {"a": "mat1", "b": "mat2"}, "outputs": {"y": "product"}}
@@ -246,6 +248,6 @@ def test_decompositions(catalog: Catalog) -> None:
         ("Cast", "y", ()),
     ],
 )
-def test_the_type_of_an_output(catalog: Catalog, op: str, slot: str, source: str | tuple[str, ...]) -> None:
+def test_outputs_get_a_type(catalog: Catalog, op: str, slot: str, source: str | tuple[str, ...]) -> None:
     found = type_of_output(catalog.compiled(op), slot)
     assert found == source if isinstance(source, str) else found[: len(source)] == source

@@ -1,4 +1,4 @@
-"""Specs as YAML: YAML -> model -> YAML is the identity, short and long spellings mean the same, places are right."""
+"""Specs as YAML: YAML -> model -> YAML is the identity, short and long spellings mean the same, positions are right."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MODELS: dict[str, Any] = {"ops": OpDef, "bases": BaseDef, "torch": FamilyDef}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
-def test_yaml_to_model_to_yaml(file: Path) -> None:
+def test_yaml_survives_a_round_trip_through_the_model(file: Path) -> None:
     text = file.read_text(encoding="utf-8")
     model = load(MODELS[file.parent.name], parse_document(text, file.name))
     assert dump(model) == "".join(line + "\n" for line in text.splitlines() if not line.startswith("#"))
@@ -47,7 +47,7 @@ def test_a_base_is_merged_and_named() -> None:
     ("constraints:\n  C1: true", "constraints:\n  C1:\n    require: 'true'"),
     ("let:\n  a: 3", "let:\n  a: '3'"),
 ])  # fmt: skip
-def test_short_and_long_spellings(short: str, long: str) -> None:
+def test_short_and_long_spellings_are_equivalent(short: str, long: str) -> None:
     head = "op: Made\noutputs:\n  y: any\n"
     a, b = (load(OpDef, parse_document(head + text + "\n", "x.yaml")) for text in (short, long))
     assert a == b and dump(a) == dump(b)
@@ -72,7 +72,7 @@ def test_numbers_stay_numbers() -> None:
     ("enum {A: 0}?", "u32", (), True, None, {"A": 0}),
     ("enum i32 {A: 0, B: 7} = B", "i32", (), False, "B", {"A": 0, "B": 7}),
 ])  # fmt: skip
-def test_parameter_types(
+def test_parameter_types_are_parsed(
     text: str, base: str, dims: Any, optional: bool, default: Any, enum: dict[str, int]
 ) -> None:
     p = ParamDef.model_validate(text)
@@ -82,7 +82,7 @@ def test_parameter_types(
 # -- documents
 
 
-def test_places_of_everything() -> None:
+def test_every_value_has_a_position() -> None:
     document = parse_document("op: A\nlist: [1, \"two\"]\nmap: {k: 'v'}\ndeep:\n  - x: 1\n", "a.yaml")
     assert document.data == {"op": "A", "list": [1, "two"], "map": {"k": "v"}, "deep": [{"x": 1}]}
     assert document.places[("op",)] == (1, 5)
@@ -102,7 +102,7 @@ def test_places_of_everything() -> None:
     ("0o14", 12), ("1e-05", 1e-05), ("2024-01-01", "2024-01-01"), ("12:30", "12:30"), ("'12'", "12"),
     (".5", 0.5), ("=", "="), ("S...", "S..."), ("x.rank >= 1", "x.rank >= 1"),
 ])  # fmt: skip
-def test_scalars_are_those_of_yaml_1_2(text: str, value: Any) -> None:
+def test_scalars_follow_yaml_1_2(text: str, value: Any) -> None:
     found = parse_document(f"k: {text}\n", "a.yaml").data["k"]
     assert (found, type(found)) == (value, type(value))
 
@@ -119,7 +119,7 @@ data = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["op", "samples", "quant", "torch", "x"]), data, min_size=1))
-def test_data_to_yaml_to_data(value: dict[str, Any]) -> None:
+def test_data_survive_a_round_trip_through_yaml(value: dict[str, Any]) -> None:
     assert parse_document(dump_data(value), "a.yaml").data == value
 
 
@@ -130,7 +130,7 @@ PIECES = (
 
 
 @given(st.text(max_size=60) | st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
-def test_any_text_is_read_or_refused_with_a_place(text: str) -> None:
+def test_any_text_is_read_or_refused_with_a_position(text: str) -> None:
     try:
         document = parse_document(text, "a.yaml")
     except SpecError as error:

@@ -13,11 +13,11 @@ TILING = {
 }
 
 
-def test_it_is_written_as_it_is_read() -> None:
+def test_a_tiling_survives_a_round_trip() -> None:
     assert Tiling.model_validate(TILING).model_dump() == TILING
 
 
-def test_axes_of_any_rank() -> None:
+def test_axes_apply_to_any_rank() -> None:
     tiling = Tiling.model_validate(TILING)
     assert [c.multiple for c in tiling.cuts(4)] == [1, 1, 8, 0]
     assert [c.multiple for c in tiling.cuts(1)] == [0]
@@ -36,6 +36,6 @@ def test_axes_of_any_rank() -> None:
         ({"axes": ["any"], "inputs": {"x": ["any"]}}, "'any' is not whole, same"),
     ],
 )
-def test_what_is_refused(data: dict[str, object], message: str) -> None:
+def test_invalid_tilings_are_refused(data: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message.replace("...", r"\.\.\.")):
         Tiling.model_validate(data)

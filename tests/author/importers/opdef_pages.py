@@ -1,4 +1,4 @@
-"""Writes pages of the structure of the SDK's OpDef documentation, in words of our own, from facts."""
+"""Writes pages with the structure of the SDK's OpDef documentation, in our own words, from facts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TAIL = "</section>\n</body></html>\n"
 
 
 def write_folder(folder: Path, names: Iterable[str], sdk: str = "2.25.0", **changes: Any) -> Path:
-    """MasterOpDef.html, supplements, history and table of ``names``; ``changes``: facts by op in place of the bundled."""
+    """MasterOpDef.html, supplements, history and table of ``names``; ``changes``: facts by op that replace the bundled ones."""
     folder.mkdir(parents=True, exist_ok=True)
     ops = {n: changes.get(n) or facts.documented_op(n) for n in names}
     (folder / "MasterOpDef.html").write_text(master(ops.values()), encoding="utf-8")

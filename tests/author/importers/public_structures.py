@@ -1,6 +1,6 @@
-"""Small op packages with the structure of public ones, in our words: what each has that others have not.
+"""Small op packages with the structure of public ones, in our own words: each has a feature that the others lack.
 
-Names are of where the structure was found; each is a whole file (XML), built from ops.
+Names say where the structure was found; each is a whole file (XML), built from ops.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def collection(package: str, ops: list[str], tail: str = "", domain: str = "aisw
 
 @dataclass(frozen=True)
 class Structure:
-    """``ops``: how many are drafted; ``notes``: words of the warnings; ``drafts``: words in the drafts; ``unsaid``: in their comments."""
+    """``ops``: number of drafts; ``notes``: words of the warnings; ``drafts``: words in the drafts; ``unsaid``: in their comments."""
 
     text: str
     ops: int

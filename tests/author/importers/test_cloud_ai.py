@@ -1,4 +1,4 @@
-"""Custom-op configurations of Cloud AI, in each form that is in use."""
+"""Custom-op configurations of Cloud AI, in each form in use."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_faults_name_their_line(change: tuple[str, str], said: str, line: int, t
     assert str(caught.value).startswith(f"{path}:{line}:")
 
 
-def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
+def test_errors_give_lines_of_the_whole_file(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_text(
         f"---\n{OP.format(name='Gelu')}...\n---\n{OP.format(name='Norm').replace('FLOAT', 'half')}"
@@ -101,7 +101,7 @@ def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", "a: 1", "- 1", "version: 1.0\nCustomOps:\n", "x: [", "version: 1\nCustomOps: 3"]
 )
-def test_what_is_no_configuration(text: str, tmp_path: Path) -> None:
+def test_files_that_are_not_configurations_are_rejected(text: str, tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_text(text)
     with pytest.raises(OpdbError, match=r"a\.yaml"):

@@ -1,4 +1,4 @@
-"""Drafts: by what compiles, and by what a person wrote; LayerNorm is as the documents alone have it."""
+"""Drafts compile and agree with the specs people wrote; LayerNorm matches what the documents alone say."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def compiled(text: str, name: str) -> CompiledOp:
 
 
 @pytest.mark.parametrize("targets", [None, ["aten.native_layer_norm.default"]])
-def test_layer_norm_is_the_committed_spec_but_for_what_was_learnt(targets: list[str] | None) -> None:
+def test_layer_norm_draft_matches_the_spec_except_probed_rules(targets: list[str] | None) -> None:
     ours = spec.read_folder(FOLDER).ops["LayerNorm"]
     theirs = compiled(draft("LayerNorm", targets), "LayerNorm").definition
     drafted, kept = documented(theirs), documented(ours)
@@ -53,14 +53,14 @@ def test_layer_norm_is_the_committed_spec_but_for_what_was_learnt(targets: list[
 
 
 def wordless(op: OpDef) -> OpDef:
-    """The spec without the sentences about slots and parameters, which are a person's."""
+    """The spec without the sentences about slots and parameters, which people write."""
     kinds = ("inputs", "params", "outputs")
     bare = {k: {n: d.model_copy(update={"doc": None}) for n, d in getattr(op, k).items()} for k in kinds}
     return op.model_copy(update=bare)
 
 
 def documented(op: OpDef) -> dict[str, Any]:
-    """The wordless spec without rules and rows of types that a probe of a library taught."""
+    """The spec from ``wordless`` minus rules and type rows learned by probing a library."""
     data = wordless(op).model_dump(mode="json")
     for backend in data["backends"].values():
         measured = backend.pop("configurations", {})
@@ -95,7 +95,7 @@ def test_a_draft_has_rules_of_every_backend(op: str, backend: str, rules: list[s
     assert [r.text for r in found][: len(rules)] == rules
 
 
-def test_what_a_definition_lacks_is_said_in_words() -> None:
+def test_gaps_in_a_definition_become_comments() -> None:
     text = draft("Gather")
     assert "# not expressed: DSP: in[2] (i32): the op definition has no such slot\n" in text
     text = draft("Lstm")
@@ -115,7 +115,7 @@ def test_what_a_definition_lacks_is_said_in_words() -> None:
         ("no slicing across batch dims beyond 4", "no slicing across batch dims beyond 4"),
     ],
 )  # fmt: skip
-def test_turns_of_phrase(text: str, plain: str) -> None:
+def test_phrases_of_documents_become_expressions(text: str, plain: str) -> None:
     names = names_of(facts.documented_op("ElementWiseAdd"))
     assert phrases.plain(text, names, "x", "x[0]") == plain
 
@@ -128,7 +128,7 @@ def _check(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SEVERAL)
-def test_drafts_compile(name: str) -> None:
+def test_drafts_of_selected_ops_compile(name: str) -> None:
     _check(name)
 
 
@@ -142,8 +142,8 @@ def test_every_draft_compiles(name: str) -> None:
     "name",
     ["Relu", "ElementWiseAdd", "Softmax", "ReduceMean", "Transpose", "Split", "MatMul"],
 )
-def test_a_draft_agrees_with_the_spec_that_a_person_finished(name: str) -> None:
-    """Same shapes, parameters and type rows; every mapping that the draft has is in the spec."""
+def test_a_draft_agrees_with_the_finished_spec(name: str) -> None:
+    """Same shapes, parameters and type rows; every mapping in the draft is in the spec."""
     catalog = read_catalog(FOLDER)
     ours, mappings = wordless(catalog.ops[name]), catalog.mappings(name)
     theirs = compiled(draft(name), name).definition
@@ -156,7 +156,7 @@ def test_a_draft_agrees_with_the_spec_that_a_person_finished(name: str) -> None:
         assert (m.inputs, m.params, m.outputs) == (kept.inputs, kept.params, kept.outputs)
 
 
-def test_what_has_no_expression_is_said() -> None:
+def test_facts_without_an_expression_become_comments() -> None:
     text = draft("Relu")
     assert text.endswith("# not expressed: y: sparse(self) == sparse(in[0])\n")
     assert (
@@ -181,12 +181,12 @@ def test_rules_of_a_supplement_hold_under_their_configurations() -> None:
         (("If",), "If has no output tensors"),
     ],
 )
-def test_what_cannot_be_drafted_is_one_clear_error(arguments: tuple[str, ...], message: str) -> None:
+def test_undraftable_requests_fail_with_one_clear_error(arguments: tuple[str, ...], message: str) -> None:
     with pytest.raises(OpdbError, match=message):
         draft(*arguments)  # type: ignore[arg-type]
 
 
-def test_an_op_like_another() -> None:
+def test_a_draft_can_be_based_on_another_op() -> None:
     like = spec.read_folder(FOLDER).ops["Softmax"]
     op = compiled(draft("SparseMax", ["aten.softmax.int"], like), "SparseMax")
     assert op.name == "SparseMax"
@@ -221,7 +221,7 @@ def test_facts_become_expressions(op: str, own: str, text: str, require: str, wh
     assert translate(text, names, own) == Condition(require, text, when)
 
 
-def test_names_of_functions() -> None:
+def test_op_names_become_snake_case() -> None:
     assert [snake(n) for n in ("LayerNorm", "Conv2d", "MatMul", "Nv12ToRgb", "L2Norm")] == [
         "layer_norm", "conv2d", "mat_mul", "nv12_to_rgb", "l2_norm",
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""QnnOpDef.h: a header of the same structure, written from the catalogue, and what is changed in it."""
+"""QnnOpDef.h: a header with the real structure, written from the catalogue, and edits of it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def catalog() -> Catalog:
 
 @pytest.fixture(scope="module")
 def text(catalog: Catalog) -> str:
-    """A header with all ops of QNN's own package, and the documented one that has no tensors."""
+    """A header with all ops of QNN's own package and the one documented op without tensors."""
     ops = {
         n: {p: d.enum for p, d in op.params.items()}
         for n, op in catalog.ops.items()
@@ -63,14 +63,14 @@ def test_the_macros_of_every_documented_op_are_qnns() -> None:
         assert op_macro(name) == op.facts["macro"]
 
 
-def test_a_header_of_the_catalogue_differs_in_nothing(catalog: Catalog, text: str, tmp_path: Path) -> None:
+def test_a_header_of_the_catalogue_shows_no_differences(catalog: Catalog, text: str, tmp_path: Path) -> None:
     found = read(tmp_path, text)
     assert found.opset == "1.33.0" and len(found.ops) == 161
     assert header.compare(found, catalog) == []
     assert header.drafts(found, catalog, "QnnOpDef.h") == {}
 
 
-def test_what_is_changed_is_found(catalog: Catalog, text: str, tmp_path: Path) -> None:
+def test_changed_macros_are_reported(catalog: Catalog, text: str, tmp_path: Path) -> None:
     new = text.replace(
         "\n#define QNN_OP_RELU ",
         '\n#define QNN_OP_WIDGET "Widget"\n#define QNN_OP_WIDGET_PARAM_MODE "mode"\n'
@@ -128,7 +128,7 @@ def load(text: str, name: str) -> OpDef:
     ],
     ids=["half", "start", "another", "no-version", "no-number", "twice", "no-owner"],
 )  # fmt: skip
-def test_headers_that_cannot_be_read(text: str, tmp_path: Path, change: object, words: str) -> None:
+def test_unreadable_headers_are_rejected(text: str, tmp_path: Path, change: object, words: str) -> None:
     assert callable(change)
     with pytest.raises(OpdbError, match=words) as caught:
         read(tmp_path, change(text))
@@ -136,7 +136,7 @@ def test_headers_that_cannot_be_read(text: str, tmp_path: Path, change: object, 
     assert isinstance(caught.value, SpecError) or len(str(caught.value).splitlines()) == 1
 
 
-def test_a_header_that_is_no_text(tmp_path: Path) -> None:
+def test_a_binary_header_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "QnnOpDef.h"
     path.write_bytes(b"\x7fELF\xff\xfe\x00")
     with pytest.raises(OpdbError, match="not UTF-8 at byte 4"):

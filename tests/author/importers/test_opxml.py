@@ -1,4 +1,4 @@
-"""Op XML: every spec of the catalogue through a file and back, a collection as Qualcomm's users write it, bad files."""
+"""Op XML: every spec of the catalogue to a file and back, a collection as Qualcomm's users write it, bad files."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ def model(draft: XmlDraft) -> OpDef:
     return spec.load(OpDef, spec.parse_document(draft.text, f"ops/{draft.op}.yaml"))
 
 
-def test_every_spec_comes_back_as_it_went(catalog: Catalog, tmp_path: Path) -> None:
-    """All ops in one collection: the file holds what was written, and the drafts of it make the same file."""
+def test_every_spec_survives_an_xml_round_trip(catalog: Catalog, tmp_path: Path) -> None:
+    """All ops in one collection: reading the file gives back the collection, and its drafts make the same file."""
     ops = [op for op in catalog.ops.values() if op.outputs]  # If has none, which an XML cannot say
     assert len(ops) >= 161
     out = collection(ops, "Everything")
@@ -114,7 +114,7 @@ def test_every_spec_comes_back_as_it_went(catalog: Catalog, tmp_path: Path) -> N
 
 
 def held(op: OpDef) -> dict[str, Any]:
-    """The spec without what LIMITS names."""
+    """The spec without the parts named in LIMITS."""
     types: dict[tuple[str, str], set[str]] = {}
     for backend, part in op.backends.items():
         for row in (row for rows in part.dtypes.values() for row in rows):
@@ -141,7 +141,7 @@ def rule(r: Any) -> tuple[Any, ...]:
     return r.when, r.require, r.expect
 
 
-def test_what_the_file_cannot_hold_is_named(catalog: Catalog) -> None:
+def test_parts_xml_cannot_hold_are_listed(catalog: Catalog) -> None:
     assert {part for op in catalog.ops.values() for part in left_out(op)} == set(LIMITS) - {
         "kind",
         "torch",
@@ -158,7 +158,7 @@ def foreign(tmp_path: Path, text: str = FOREIGN) -> Path:
     return path
 
 
-def test_a_collection_of_others(catalog: Catalog, tmp_path: Path) -> None:
+def test_a_foreign_collection_is_drafted(catalog: Catalog, tmp_path: Path) -> None:
     (made,) = drafts(read(foreign(tmp_path)), "scales.xml", catalog.backends)
     op = model(made)
     compiled = compile_op(op, catalog.context)
@@ -228,7 +228,7 @@ LAUGHS = "<!DOCTYPE x [\n<!ENTITY a 'ha'>" + "".join(
         (b"<Ops/>", r":1: the root is <Ops>, not <OpDefCollection>"),
     ],
 )  # fmt: skip
-def test_files_that_are_no_collection(tmp_path: Path, data: bytes, words: str) -> None:
+def test_files_that_are_not_collections_are_rejected(tmp_path: Path, data: bytes, words: str) -> None:
     path = tmp_path / "bad.xml"
     path.write_bytes(data)
     with pytest.raises(OpdbError, match=words) as caught:
@@ -255,8 +255,8 @@ def read_text(tmp_path: Path, text: str) -> Collection:
     return read(path)
 
 
-def test_an_op_that_only_a_supplement_names_is_left_out(tmp_path: Path) -> None:
-    """Two packages of LLaMA have supplements for an op Attention that they do not define."""
+def test_an_op_named_only_in_a_supplement_is_ignored(tmp_path: Path) -> None:
+    """Two LLaMA packages have supplements for an op Attention that they do not define."""
     text = FOREIGN.replace(
         "</SupplementalOpDefList>",
         "<SupplementalOpDef><Name>Attention</Name><Input><Name>in[0]</Name>"
@@ -273,7 +273,7 @@ def test_an_op_that_only_a_supplement_names_is_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "qhpi"), [("", False), (' UseQHPI="true"', True), (' UseQHPI="false"', False)]
 )
-def test_packages_that_say_they_use_qhpi(tmp_path: Path, given: str, qhpi: bool) -> None:
+def test_the_use_qhpi_attribute_is_read(tmp_path: Path, given: str, qhpi: bool) -> None:
     assert read_text(tmp_path, FOREIGN.replace(' Version="1.2"', f' Version="1.2"{given}')).qhpi is qhpi
 
 
@@ -286,7 +286,9 @@ def test_packages_that_say_they_use_qhpi(tmp_path: Path, given: str, qhpi: bool)
         ("<Rank>4D</Rank><Text>same as the moon</Text>", "any"),
     ],
 )
-def test_shapes_in_words(tmp_path: Path, catalog: Catalog, shape: str, expected: object) -> None:
+def test_shapes_given_in_words_are_read(
+    tmp_path: Path, catalog: Catalog, shape: str, expected: object
+) -> None:
     text = FOREIGN.replace(
         "<Name>out[0]</Name><Mandatory>true</Mandatory><Datatype>BACKEND_SPECIFIC</Datatype>\n        <Shape><Rank>4D</Rank></Shape>",
         f"<Name>out[0]</Name><Mandatory>true</Mandatory><Datatype>BACKEND_SPECIFIC</Datatype><Shape>{shape}</Shape>",

@@ -1,4 +1,4 @@
-"""The SDK's OpDef pages: pages of the same structure, written here, and what is changed in them."""
+"""The SDK's OpDef pages: pages with the same structure, written here, and edits of them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def load(text: str, name: str) -> OpDef:
     return spec.load(OpDef, spec.parse_document(text, f"ops/{name}.yaml"))
 
 
-def test_the_pages_of_the_bundled_facts_change_nothing(catalog: Catalog, tmp_path: Path) -> None:
+def test_pages_of_the_bundled_facts_change_nothing(catalog: Catalog, tmp_path: Path) -> None:
     names = [n for n in facts.documented_ops() if "MasterOpDef" in facts.documented_op(n).source]
     pages = read(write_folder(tmp_path / "OpDef", names))
     assert (pages.sdk, len(pages.ops), len(pages.backends["HTP"])) == ("2.25.0", 151, 121)
@@ -77,7 +77,7 @@ def test_the_pages_of_the_bundled_facts_change_nothing(catalog: Catalog, tmp_pat
     assert report.rows == [] and report.drafts == {}
 
 
-def test_the_next_version_of_a_spec(catalog: Catalog, folder: Path) -> None:
+def test_a_changed_page_drafts_the_next_version_of_a_spec(catalog: Catalog, folder: Path) -> None:
     master, htp = folder / "MasterOpDef.html", folder / "HtpOpDefSupplement.html"
     edit(master, "Default: 0.001", "Default: 0.01", ">LayerNorm<")
     edit(master, "Shape: Rank &gt;= 1", "Shape: Rank &gt;= 2", ">LayerNorm<")
@@ -116,7 +116,7 @@ def test_the_next_version_of_a_spec(catalog: Catalog, folder: Path) -> None:
     compile_op(resolve(neuron, catalog.bases), catalog.context)
 
 
-def test_what_is_gone_stays_and_is_reported(catalog: Catalog, folder: Path) -> None:
+def test_facts_removed_from_pages_stay_in_specs_and_are_reported(catalog: Catalog, folder: Path) -> None:
     master, htp = folder / "MasterOpDef.html", folder / "HtpOpDefSupplement.html"
     text = master.read_text(encoding="utf-8")
     start = text.index("<h4>epsilon")
@@ -135,7 +135,7 @@ def test_what_is_gone_stays_and_is_reported(catalog: Catalog, folder: Path) -> N
     assert ("op", "gone", "MasterOpDef.html@2.25.0#Softmax", None) in rows(report, "Softmax")
 
 
-def test_an_op_without_a_spec(catalog: Catalog, folder: Path) -> None:
+def test_an_op_without_a_spec_is_drafted(catalog: Catalog, folder: Path) -> None:
     master = folder / "MasterOpDef.html"
     edit(master, "</section>\n</body>", WIDGET)
     edit(folder / "HtpOpDefSupplement.html", "</section>\n</body>", WIDGET_ON_HTP)
@@ -158,8 +158,8 @@ def test_an_op_without_a_spec(catalog: Catalog, folder: Path) -> None:
     assert "Sundays" not in report.drafts["Widget"]
 
 
-def test_what_a_person_wrote_is_kept(catalog: Catalog, folder: Path) -> None:
-    """The page changes a default for which the spec has another."""
+def test_handwritten_defaults_are_kept(catalog: Catalog, folder: Path) -> None:
+    """The page changes a default that the spec deliberately states differently."""
     own = dict(catalog.own)
     changed = own["LayerNorm"].model_dump(mode="json")
     changed["params"]["epsilon"] = "f32 = 0.5"
@@ -179,13 +179,13 @@ def test_what_a_person_wrote_is_kept(catalog: Catalog, folder: Path) -> None:
         (">Resize<", ">LayerNorm<", "the op LayerNorm is there twice"),
     ],
 )  # fmt: skip
-def test_faults_of_a_page(folder: Path, old: str, new: str, words: str) -> None:
+def test_faulty_pages_are_rejected_with_their_place(folder: Path, old: str, new: str, words: str) -> None:
     edit(folder / "MasterOpDef.html", old, new, ">LayerNorm<")
     with pytest.raises(OpdbError, match=words):
         read(folder)
 
 
-def test_folders_that_are_none(folder: Path, tmp_path: Path) -> None:
+def test_folders_without_opdef_pages_are_rejected(folder: Path, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     with pytest.raises(OpdbError, match="empty: no such folder"):
         read(empty)
@@ -222,5 +222,5 @@ def test_folders_that_are_none(folder: Path, tmp_path: Path) -> None:
         ("Must not be blue", None),
     ],
 )  # fmt: skip
-def test_phrases(text: str, fact: dict[str, Any] | None) -> None:
+def test_document_phrases_become_facts(text: str, fact: dict[str, Any] | None) -> None:
     assert phrases.master("Value", text, False) == fact

@@ -1,4 +1,4 @@
-"""`opdb import xml` refuses none of the structures that public op packages have."""
+"""`opdb import xml` rejects none of the structures of public op packages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .public_structures import STRUCTURES
 
 
 @pytest.mark.parametrize("name", STRUCTURES)
-def test_it_is_drafted(name: str, tmp_path: Path, catalog: Catalog) -> None:
+def test_each_public_structure_is_drafted(name: str, tmp_path: Path, catalog: Catalog) -> None:
     wanted = STRUCTURES[name]
     path = tmp_path / "package.xml"
     path.write_text(wanted.text)
@@ -38,8 +38,8 @@ def test_it_is_drafted(name: str, tmp_path: Path, catalog: Catalog) -> None:
     assert found.qhpi is ("UseQHPI" in wanted.text)
 
 
-def test_the_command_writes_them_with_warnings(tmp_path: Path) -> None:
-    """The drafts of each file stand in a folder of their own, as a folder of specs they can be read and linted."""
+def test_the_command_writes_drafts_with_warnings(tmp_path: Path) -> None:
+    """The drafts of each file go to a separate folder, which can be read and linted as a folder of specs."""
     runner = CliRunner()
     for i, structure in enumerate(s for n, s in STRUCTURES.items() if n.startswith(("mllm, n", "a how-to"))):
         path, out = tmp_path / f"p{i}.xml", tmp_path / f"own{i}" / "ops"

@@ -19,7 +19,7 @@ def combinations(rows: list[dict[str, tuple[str, ...]]]) -> list[tuple[str, ...]
 
 
 @given(ROWS)
-def test_the_same_combinations_each_once(rows: list[tuple[str, str, str]]) -> None:
+def test_compacting_keeps_each_combination_exactly_once(rows: list[tuple[str, str, str]]) -> None:
     found = combinations(compact([{"x": (a,), "w": (b,), "y": (c,)} for a, b, c in rows]))
     assert sorted(found) == sorted(set(rows))
 

@@ -46,7 +46,7 @@ def _definition(text: str) -> OpDef:
     return load(OpDef, parse_document(text, "draft.yaml"))
 
 
-def test_a_draft_has_what_the_file_says(tmp_path: Path, catalog: Catalog) -> None:
+def test_a_draft_matches_the_udo_file(tmp_path: Path, catalog: Catalog) -> None:
     op = drafted(written(tmp_path / "selu.json", SELU), catalog)["Selu"]
     assert op.package == "SeluUdoPackage"
     assert (
@@ -70,7 +70,7 @@ def test_the_core_dsp_is_htp_from_v68_on(
     assert list(drafted(path, catalog)["Selu"].backends) == ["CPU", backend]
 
 
-def test_what_is_left_out_is_said(tmp_path: Path) -> None:
+def test_ignored_fields_are_noted(tmp_path: Path) -> None:
     odd = SELU | {
         "inputs": [{"name": "x", "data_type": "FIXED_4", "tensor_layout": "NCHW", "colour": 1}],
         "cost": 3,
@@ -85,8 +85,8 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     )
 
 
-def test_a_comma_too_many_and_several_packages(tmp_path: Path, catalog: Catalog) -> None:
-    """The SDK's guide prints the comma."""
+def test_a_trailing_comma_and_several_packages_are_read(tmp_path: Path, catalog: Catalog) -> None:
+    """The SDK's guide prints the trailing comma."""
     path = written(tmp_path / "a.json", SELU)
     text = path.read_text()[1:-1].strip()
     path.write_text(
@@ -114,7 +114,7 @@ def test_faults_name_their_place(op: dict[str, Any], said: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1, 2]", "{]", "\x00", "hello: [", '{"Operators": []}'])
-def test_what_is_no_udo_package(text: str, tmp_path: Path) -> None:
+def test_files_that_are_not_udo_packages_are_rejected(text: str, tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text(text)
     with pytest.raises(OpdbError, match=r"a\.json"):

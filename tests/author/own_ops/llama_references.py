@@ -1,5 +1,6 @@
-"""What the ops of examples/llama compute, in numpy; each takes stored inputs and parameters and gives what its outputs store,
-as float64 where they are real numbers."""
+"""Numpy references for the ops of examples/llama: each takes stored inputs and parameters and returns its stored outputs,
+as float64 if they are real numbers.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ STORED: dict[str, Callable[..., Array]] = {
 
 
 def reference(config: OpConfig, inputs: Sequence[Array | None]) -> list[Array]:
-    """The real value of the output: ops of STORED write integers themselves, whatever their encodings say."""
+    """The real value of the output; ops in STORED write integers themselves, whatever their encodings."""
     (made,) = config.outputs
     if config.op in REAL:
         return [

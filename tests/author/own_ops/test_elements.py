@@ -1,4 +1,4 @@
-"""numpy's reading of ``each`` has every function and operator of the language, with Python's and C's meaning."""
+"""numpy's version of ``each`` has every function and operator of the language, with Python's and C's meaning."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def value(text: str, kind: str = REAL, **values: float) -> float:
     return elements.evaluate(parse_element(text, given, (), kind), kind, given).item()
 
 
-def test_every_function_is_there() -> None:
+def test_numpy_has_every_function_of_the_language() -> None:
     assert elements.FUNCTIONS.keys() == FUNCTIONS.keys()
 
 
@@ -42,10 +42,10 @@ def test_every_function_is_there() -> None:
         ("1 if isnan(x) else 0", 0.0),
     ],
 )
-def test_real_numbers(text: str, want: float) -> None:
+def test_expressions_of_real_numbers_match_python(text: str, want: float) -> None:
     assert math.isclose(value(text, x=X, y=Y), want, rel_tol=1e-15)
 
 
-def test_whole_numbers() -> None:
+def test_integer_division_matches_c_and_python() -> None:
     assert value("quotient(a, b)", WHOLE, a=-7, b=2) == -3 and value("a // b", WHOLE, a=-7, b=2) == -4
     assert value("quotient(a, b)", WHOLE, a=7, b=-2) == -3 and value("abs(a) % b", WHOLE, a=-7, b=4) == 3

@@ -1,4 +1,4 @@
-"""examples/llama: the 17 ops of mllm's LLaMAPackage as specs; what has a kernel runs in one HTP package."""
+"""examples/llama: the 17 ops of mllm's LLaMAPackage as specs; ops with a kernel run in one HTP package."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 FOLDER = Path(__file__).parents[3] / "examples" / "llama"
 WITHOUT = {"RoPE", "IRoPE", "KVCache", "WNop"}
 SOC = "SM8650"
-#: What the package of mllm has in lines: XML and C++, counted at mllm@b9c3070.
+#: Lines of mllm's package, XML and C++, counted at mllm@b9c3070.
 LINES_OF_MLLM = 10_505
 
 
@@ -31,7 +31,7 @@ def llama() -> Catalog:
     return read_catalog(FOLDER)
 
 
-def test_all_ops_are_there(llama: Catalog) -> None:
+def test_all_17_ops_have_specs(llama: Catalog) -> None:
     assert len(llama.ops) == 17 and {op.package for op in llama.ops.values()} == {"LLaMAPackage"}
     assert {n for n, op in llama.ops.items() if op.kernel is None} == WITHOUT
     assert {*REAL, *STORED} == llama.ops.keys() - WITHOUT
@@ -40,7 +40,7 @@ def test_all_ops_are_there(llama: Catalog) -> None:
         assert "\n# Without a kernel: " in (FOLDER / "ops" / f"{name}.yaml").read_text()
 
 
-def test_it_takes_a_tenth_of_the_lines() -> None:
+def test_the_specs_take_a_tenth_of_mllms_lines() -> None:
     files = [*FOLDER.glob("ops/*.yaml"), *kernel_files(FOLDER)]
     lines = sum(len(f.read_text().splitlines()) for f in files)
     assert 10 * lines <= LINES_OF_MLLM
@@ -61,7 +61,7 @@ def worker(
 @pytest.mark.vendor
 @pytest.mark.native
 @pytest.mark.parametrize("op", [*REAL, *STORED])
-def test_it_computes_on_htp_what_numpy_does(llama: Catalog, worker: VendorWorker, op: str) -> None:
+def test_ops_on_htp_match_numpy(llama: Catalog, worker: VendorWorker, op: str) -> None:
     found = trials.run(llama, op, worker, SOC, reference)
     assert len(found) == len(llama.ops[op].samples) * len(llama.ops[op].kernel.dtypes)  # type: ignore[union-attr]
     assert [(t.name, t.text) for t in found if t.outcome != "right"] == []

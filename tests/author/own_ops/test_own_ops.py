@@ -1,4 +1,4 @@
-"""`opdb add-op --to`: from a file of others to a package that QNN's HTP backend ran, judged by a reference."""
+"""`opdb add-op --to`: from a third-party file to a package that ran on QNN's HTP backend, checked against a reference."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def add(*arguments: object) -> Any:
 
 
 def fault(*arguments: object) -> str:
-    """The message of a command that is refused."""
+    """The message of a command that fails."""
     done = add(*arguments)
     assert isinstance(done.exception, OpdbError | SpecError), (done.output, done.exception)
     return str(done.exception)
@@ -76,7 +76,7 @@ def xml(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """Two nodes of a foreign op, with a constant, between two of ONNX's own; the batch is symbolic."""
+    """Two nodes of a foreign op, with a constant, between two ONNX ops; the batch is symbolic."""
     onnx = pytest.importorskip("onnx")
     helper, kind = onnx.helper, onnx.TensorProto.FLOAT
     own = {"domain": "com.acme.ops"}
@@ -100,7 +100,7 @@ def model(tmp_path: Path) -> Path:
 @pytest.mark.vendor
 @pytest.mark.native
 @pytest.mark.usefixtures("libraries")
-def test_from_xml_to_a_package_that_ran(xml: Path, tmp_path: Path) -> None:
+def test_an_xml_file_becomes_a_package_that_runs(xml: Path, tmp_path: Path) -> None:
     folder = tmp_path / "custom"
     done = add("SoftCap", "--from-xml", xml, "--each", "cap * tanh(x / cap)", "--to", folder)
     assert done.exit_code == 0, (done.output, done.exception)
@@ -111,7 +111,7 @@ def test_from_xml_to_a_package_that_ran(xml: Path, tmp_path: Path) -> None:
     op = read_catalog(folder).ops["SoftCap"]
     assert op.package == "Caps" and op.kernel is not None and op.kernel.dtypes == ["f32", "uq8"]
     assert not list((folder / "kernels").iterdir())
-    # what the kernel computes is judged: another expression in the spec, and the reference of before
+    # an altered kernel expression is caught by the original reference
     spec = folder / "ops" / "SoftCap.yaml"
     spec.write_text(spec.read_text().replace("each: cap * tanh(x / cap)", "each: 1.01 * cap * tanh(x / cap)"))
     reference = tmp_path / "cap.py"
@@ -124,7 +124,7 @@ def test_from_xml_to_a_package_that_ran(xml: Path, tmp_path: Path) -> None:
 @pytest.mark.vendor
 @pytest.mark.native
 @pytest.mark.usefixtures("libraries")
-def test_from_onnx_with_a_kernel_to_be_written(model: Path, tmp_path: Path) -> None:
+def test_an_onnx_op_gets_a_kernel_to_fill_in(model: Path, tmp_path: Path) -> None:
     folder = tmp_path / "acme"
     command = ("RowScale", "--from-onnx", model, "--to", folder)
     begun = add(*command)
@@ -140,7 +140,7 @@ def test_from_onnx_with_a_kernel_to_be_written(model: Path, tmp_path: Path) -> N
     assert "5 as the reference" in done.output and "was not read again" in done.output
 
 
-def test_what_a_model_says_of_a_foreign_op(model: Path) -> None:
+def test_a_foreign_op_is_described_from_a_model(model: Path) -> None:
     onnx_nodes = pytest.importorskip("opdb.author.importers.onnx_nodes")
     (found,) = onnx_nodes.read(model)
     assert (found.package, found.domain) == ("com_acme_ops", "com.acme.ops")
@@ -160,7 +160,7 @@ def test_what_a_model_says_of_a_foreign_op(model: Path) -> None:
     )
 
 
-def test_faults_are_one_line_and_leave_nothing(xml: Path, model: Path, tmp_path: Path) -> None:
+def test_errors_are_one_line_and_leave_no_files(xml: Path, model: Path, tmp_path: Path) -> None:
     to = tmp_path / "new"
     for words, arguments in (
         ("no op 'SoftCup'; it has SoftCap", ("SoftCup", "--from-xml", xml, "--to", to)),
@@ -184,7 +184,7 @@ def test_faults_are_one_line_and_leave_nothing(xml: Path, model: Path, tmp_path:
     assert "it has ops/ and no kernels/" in fault("SoftCap", "--from-xml", xml, "--to", tmp_path)
 
 
-def test_references_that_do_not_fit(xml: Path, tmp_path: Path) -> None:
+def test_unusable_reference_files_are_rejected(xml: Path, tmp_path: Path) -> None:
     from opdb.author.importers.opxml.read import read
     from opdb.author.own_ops import references
     from opdb.author.own_ops.folder import drafted, open_folder, with_kernel, write
@@ -219,8 +219,8 @@ def test_a_folder_takes_backends_and_chips_from_opdb(tmp_path: Path, catalog: An
 
 
 @pytest.mark.torch
-def test_an_op_like_another(xml: Path, tmp_path: Path, catalog: Any) -> None:
-    """Elu's parameter alpha is cap here; PyTorch's ELU judges."""
+def test_an_op_can_reuse_another_ops_kernel_and_reference(xml: Path, tmp_path: Path, catalog: Any) -> None:
+    """Elu's parameter alpha is cap here; PyTorch's ELU is the reference."""
     import numpy as np
 
     from opdb.author.importers.opxml.read import read

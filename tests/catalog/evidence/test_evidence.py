@@ -1,4 +1,4 @@
-"""The file of evidence: the same bytes for the same cells, nothing lost, faults named; what a merge takes and refuses."""
+"""The evidence file: the same bytes for the same cells, nothing lost, faults named; merging takes and refuses the right ones."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def cell(outcome: Outcome = RIGHT, row: str = "HTP.FP16.1", **run: object) -> Ce
     return Cell("op", "Relu", row, replace(RUN, **run), outcome)  # type: ignore[arg-type]
 
 
-def test_words_of_the_file_are_those_of_the_tables() -> None:
+def test_the_file_uses_the_status_words_of_the_tables() -> None:
     assert set(WORST) == set(STATUSES)
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_written_evidence_reads_back(tmp_path: Path) -> None:
     cells = [cell(), cell(WRONG, soc="SM8750"), cell(WRONG, "HTP.INT8.1"), cell(execution="device")]
     size = write(tmp_path / "e.gz", Evidence.of(cells))
     assert size == (tmp_path / "e.gz").stat().st_size
@@ -53,7 +53,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert {f.name for f in fields(Outcome)} >= {"counts", "errata"}
 
 
-def test_the_order_of_cells_changes_no_byte() -> None:
+def test_cell_order_does_not_change_the_bytes() -> None:
     cells = [
         cell(o, row, soc=soc)
         for o in (RIGHT,)
@@ -65,7 +65,7 @@ def test_the_order_of_cells_changes_no_byte() -> None:
     assert packed(Evidence.of(cells)) == first
 
 
-def test_the_shipped_file_is_small_and_has_its_provenance(catalog: Catalog) -> None:
+def test_the_shipped_file_is_small_and_states_its_provenance(catalog: Catalog) -> None:
     assert shipped_path().stat().st_size < 5_000_000
     evidence = read(shipped_path())
     assert packed(evidence) == shipped_path().read_bytes()
@@ -93,7 +93,7 @@ def test_the_shipped_file_is_small_and_has_its_provenance(catalog: Catalog) -> N
             )  # of ops that are in the specs since, unknown is unknown
 
 
-def test_counts_of_the_shipped_cells_are_of_all_their_cases() -> None:
+def test_counts_of_shipped_cells_cover_all_their_cases() -> None:
     for c in shipped().cells.values():
         assert [sum(counts.values()) for counts in c.outcome.counts] == [c.outcome.cases] * len(STAGES), c.key
         assert c.run.execution in EXECUTIONS
@@ -119,13 +119,13 @@ def test_a_damaged_file_is_named_with_its_line(
         read(tmp_path / "e.gz")
 
 
-def test_half_a_file_is_none(tmp_path: Path) -> None:
+def test_a_truncated_file_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "e.gz").write_bytes(packed(Evidence.of([cell()]))[:-20])
     with pytest.raises(OpdbError, match="no file of evidence can be read"):
         read(tmp_path / "e.gz")
 
 
-def test_a_merge_takes_the_newer_and_keeps_devices_apart() -> None:
+def test_a_merge_takes_the_newer_cells_and_keeps_devices_apart() -> None:
     ours = Evidence.of([cell(), cell(row="HTP.INT8.1")])
     newer, older = cell(WRONG, date="2026-12-01"), cell(WRONG, "HTP.INT8.1", date="2026-01-01")
     device = cell(WRONG, execution="device", sha256="cd" * 32)  # its own library, under the same version
@@ -145,7 +145,7 @@ def test_a_merge_refuses_another_library_of_the_same_version() -> None:
         merge(Evidence.of([cell()]), theirs, "mine.gz")
 
 
-def test_outcomes_in_words() -> None:
+def test_outcomes_are_put_in_words() -> None:
     assert told(RIGHT) == "right"
     assert told(WRONG) == "crashes in 1 of 3, wrong numbers in 1 of 3 (HTP-0001)"
     assert json.loads(RIGHT.config)

@@ -1,6 +1,6 @@
-"""Every fact of the documents stands in the catalogue: slots, parameters, rows of types, and constraints by what they are about.
+"""Every fact of the documents is in the catalogue: slots, parameters, type rows, and constraints by their subject.
 
-From the bundled facts to the specs, never back: a spec may know more.  What is not found has its reason in
+From the bundled facts to the specs, never back: a spec may know more.  Each fact that is not found has a reason in
 ``NOT_FOUND``; a reason that is no longer needed fails as well.
 """
 
@@ -112,7 +112,7 @@ NOT_FOUND: dict[str, dict[str, str]] = {
     },
 }
 
-#: What constraints of a kind are about: attributes of the slot, one of which a rule has to read.
+#: Constraint kind -> attributes of the slot, at least one of which a rule has to read.
 SLOT_KINDS: dict[str, frozenset[str]] = {
     **dict.fromkeys(("dtype_same", "dtype_not"), frozenset({"dtype"})),
     **dict.fromkeys(
@@ -131,7 +131,7 @@ SLOT_KINDS: dict[str, frozenset[str]] = {
     "quant_symmetric": frozenset({"symmetric"}),
 }  # fmt: skip
 
-#: The same of a parameter, where reading its value is not enough.
+#: Constraint kind -> functions of the parameter, if reading its value is not enough.
 PARAM_KINDS = {"unique": ("unique", "increasing"), "size": ("len",)}
 
 #: Kinds that no rule can be about, with the reason.
@@ -178,13 +178,13 @@ def specs() -> spec.SpecSet:
     return spec.read_folder(FOLDER, drafts=True)
 
 
-#: What a rule reads: a slot or parameter with an attribute, a function, or "" (its value); a number with "number".
+#: One thing a rule reads: a slot or parameter with an attribute, a function, or "" (its value); or a number with "number".
 Reading = tuple[str, str]
 DERIVED = ("", "derived")  # in the rules that follow from shapes
 
 
 class Rules:
-    """What each rule of one op reads."""
+    """The readings of each rule of one op."""
 
     def __init__(self, op: CompiledOp) -> None:
         self.named = {b.symbol: b.value for b in op.binds} | dict(op.lets)
@@ -195,7 +195,7 @@ class Rules:
         ]
         self.own += [frozenset({(i.output, "shape given")}) for i in op.inferences]
         self.backends = {b: [*map(self.of, rules)] for b, rules in op.backend_rules.items()}
-        #: The slots whose rank follows from their dims, or from the shapes of other slots.
+        #: Slots whose rank follows from their dims or from the shapes of other slots.
         firsts = {
             self.root(b.value.args[0] if b.value.kind != "attr" else b.value, {})
             for b in op.binds
@@ -232,7 +232,7 @@ class Rules:
             self.read(child, loops, found)
 
     def root(self, node: Node, loops: Mapping[str, str | None]) -> str | None:
-        """The slot or parameter that ``node`` is, is an element of, or an attribute of."""
+        """The slot or parameter that ``node`` names, indexes, or takes an attribute of."""
         if node.kind in ("index", "attr"):
             return self.root(node.args[0], loops)
         if node.kind != "name":
@@ -241,7 +241,7 @@ class Rules:
 
 
 def pairs(documented: Iterable[DocumentedTensor], slots: Iterable[Slot]) -> dict[str, list[Slot]]:
-    """The slots of the spec that a documented slot is, by position; in[1..4] may be four optional slots."""
+    """Maps each documented slot to slots of the spec by position; in[1..4] may be four optional slots."""
     left = list(slots)
     out: dict[str, list[Slot]] = {}
     for t in documented:
@@ -373,7 +373,7 @@ class Comparison:
                 yield row
 
     def column(self, slot: str) -> str | None:
-        """The documented slot of a column; in[1] is the first of in[1..m], None is one that no op definition has."""
+        """The documented slot of a column; in[1] is the first of in[1..m]; None if no op definition has it."""
         return next((s for s in self.slots if s == slot or s.startswith(f"{slot[:-1]}..")), None)
 
     def subjects(self) -> Iterator[tuple[str, tuple[Mapping[str, Any], ...]]]:
@@ -384,7 +384,7 @@ class Comparison:
         yield "", self.facts.constraints
 
     def read(self, subject: str, c: Mapping[str, Any], rules: list[frozenset[Reading]]) -> bool:
-        """Whether one of ``rules`` is about what constraint ``c`` of ``subject`` (a slot, a parameter, the op) is about."""
+        """True if one of ``rules`` reads what constraint ``c`` of ``subject`` (a slot, a parameter, the op) is about."""
         kind = c["kind"]
         if kind in NO_RULES or (kind in VALUES and subject in self.slots):
             return True
@@ -413,7 +413,7 @@ class Comparison:
         )
 
     def limits(self, param: Param, c: Mapping[str, Any], rules: list[frozenset[Reading]]) -> bool:
-        """Whether ``rules`` limit a parameter as ``c`` does: by the function, and by the numbers or their neighbours."""
+        """True if ``rules`` limit a parameter as ``c`` does: the same function, or the same numbers or their neighbors."""
         if c["kind"] == "size" and "max" in c and all(n is not None for n in param.definition.dims):
             return len(param.definition.dims) == 1 and param.definition.dims[0] <= c["max"]
         wanted = PARAM_KINDS.get(c["kind"])
@@ -425,14 +425,14 @@ class Comparison:
             if isinstance(c.get(k), (int, float)) and c["kind"] in VALUES
         ]
         if param.definition.base.startswith("u"):
-            stated = [n for n in stated if n != 0]  # what the type says
+            stated = [n for n in stated if n != 0]  # the type implies it
         return self.some(rules, (param.name, "")) and all(
             any(self.some(rules, (param.name, ""), number(n + step)) for step in (0, 1, -1)) for n in stated
         )
 
     @staticmethod
     def some(rules: list[frozenset[Reading]], *readings: Reading) -> bool:
-        """Whether one rule reads all of these."""
+        """True if one rule has all of these readings."""
         return any(all(r in rule for r in readings) for rule in rules)
 
     def mentioned(self, expr: str) -> set[str]:
@@ -453,14 +453,14 @@ def numbers(text: str) -> list[float]:
 
 
 @pytest.mark.parametrize("name", facts.documented_ops())
-def test_every_fact_stands_in_the_spec(name: str) -> None:
+def test_every_documented_fact_is_in_the_spec(name: str) -> None:
     reasons = NOT_FOUND.get(name, {})
     found = list(Comparison(name).missing()) if name in specs().ops else ["the op"]
     assert [f for f in found if f not in reasons] == [], "facts that are not in the spec"
     assert [r for r in reasons if r not in found] == [], "reasons that are not needed"
 
 
-def test_reasons_name_documented_ops() -> None:
+def test_reasons_for_missing_facts_name_documented_ops() -> None:
     assert set(NOT_FOUND) <= set(facts.documented_ops())
 
 

@@ -38,7 +38,7 @@ def test_types_are_known_by_their_short_names() -> None:
     assert unknown <= {"backend", "FLOAT_8"}, "a type of the documents that opdb.core.dtypes lacks"
 
 
-def test_layer_norm() -> None:
+def test_facts_of_layer_norm_match_the_document() -> None:
     op = facts.documented_op("LayerNorm")
     assert [(t.slot, t.name, t.mandatory) for t in op.inputs] == [
         ("in[0]", "input", True),
@@ -68,7 +68,7 @@ def test_every_op_has_a_sentence_and_known_targets() -> None:
         (lambda: facts.aten_schema("relu"), "'aten.relu.default'"),
     ],
 )
-def test_unknown_names_are_answered_with_near_ones(call, wanted: str) -> None:  # type: ignore[no-untyped-def]
+def test_unknown_names_get_suggestions(call, wanted: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(OpdbError, match=wanted.replace(".", r"\.")):
         call()
 
@@ -91,7 +91,7 @@ def test_reading_needs_no_torch() -> None:
 
 
 @pytest.mark.torch
-def test_schemas_are_those_of_the_installed_torch() -> None:
+def test_schemas_match_the_installed_torch() -> None:
     torch = pytest.importorskip("torch")
     from opdb.catalog.facts.refresh import _schema
 

@@ -1,4 +1,4 @@
-"""Schemas of torch operators that are not ATen's, read off what PyTorch prints."""
+"""Schemas of torch operators outside ATen, read from PyTorch's text form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TEXT = "g(Tensor x, Tensor? w=None, Scalar a=1, int[2] d=[1, 2], *, ScalarType? 
 
 
 @pytest.mark.torch
-def test_it_is_the_schema_that_pytorch_has() -> None:
+def test_a_parsed_schema_matches_pytorchs() -> None:
     torch = pytest.importorskip("torch")
     library = torch.library.Library("opdb_signatures", "DEF")
     library.define(TEXT)
@@ -26,7 +26,7 @@ def test_it_is_the_schema_that_pytorch_has() -> None:
 
 
 @pytest.mark.torch
-def test_atens_own_schemas_can_be_read_too() -> None:
+def test_aten_schemas_can_be_parsed_too() -> None:
     torch = pytest.importorskip("torch")
     for target in (
         "native_layer_norm.default",
@@ -59,7 +59,7 @@ def test_atens_own_schemas_can_be_read_too() -> None:
         ("my;lib.a.default", "a(Tensor x) -> Tensor", "is not a torch operator"),
     ],
 )
-def test_what_cannot_be_read(target: str, text: str | None, words: str) -> None:
+def test_malformed_signatures_are_rejected(target: str, text: str | None, words: str) -> None:
     with pytest.raises(OpdbError) as caught:
         torch_schema(target, text)
     assert words in str(caught.value)

@@ -1,4 +1,4 @@
-"""The specs against the bundled facts: what a document says stands in them, slot by slot and row by row."""
+"""The specs against the bundled facts: they agree with the documents slot by slot and row by row."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def compiled(name: str) -> CompiledOp:
     return compile_op(specs().ops[name], CONTEXT)
 
 
-def test_the_fourteen_are_there() -> None:
+def test_the_fourteen_core_ops_have_specs() -> None:
     assert set(FOURTEEN) <= set(specs().ops)
 
 
 @pytest.mark.parametrize("name", FOURTEEN)
-def test_slots_and_parameters_are_the_documented_ones(name: str) -> None:
+def test_slots_and_parameters_match_the_documents(name: str) -> None:
     facts, op = reference.documented_op(name), compiled(name)
     names = names_of(facts)
     assert [s.name for s in op.inputs] == [names.of(t.slot) for t in facts.inputs]
@@ -68,7 +68,7 @@ def test_sources_name_the_document_and_the_op(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "backend"), list(product(FOURTEEN, ("CPU", "HTP"))))
 def test_type_rows_multiply_out_to_the_documented_table(name: str, backend: str) -> None:
-    """Exactly the documented combinations; a cell that the document lacks is the slot's fixed type."""
+    """Exactly the documented combinations; for a cell missing in the document, the slot's fixed type counts."""
     facts, op = reference.documented_op(name), compiled(name)
     names, table = names_of(facts), facts.backends[backend]
     tensors = {names.of(t.slot): t for t in (*facts.inputs, *facts.outputs)}
@@ -131,7 +131,7 @@ def test_files_are_in_the_canonical_form(path: Path) -> None:
 
 @pytest.mark.parametrize("name", FOURTEEN)
 def test_kernels_take_slots_and_parameters_in_the_order_of_the_spec(name: str) -> None:
-    """The C prototype of the kernel, by hand or generated: its arguments, or inputs, parameters, outputs."""
+    """The C prototype of the kernel, handwritten or generated: its arguments, or inputs, parameters, outputs."""
     op = compiled(name)
     assert op.definition.kernel is not None
     root = Path(opdb.__file__).parent.parent

@@ -1,4 +1,4 @@
-"""The migrations make the tables of opdb.catalog.schema, from nothing and from every older revision."""
+"""The migrations create the tables of opdb.catalog.schema, from nothing and from every older revision."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MINI = HERE.parents[1] / "data" / "mini"
 
 
 def tables(url: str) -> dict[str, Any]:
-    """Everything a database says about its tables."""
+    """The reflected description of every table of a database."""
     with Database(url).transaction(write=False) as connection:
         return described(connection)
 
@@ -48,18 +48,18 @@ def described(connection: Connection) -> dict[str, Any]:
     return out
 
 
-def test_one_head() -> None:
+def test_there_is_one_head_revision() -> None:
     assert migrate.heads() == (REVISION,)
 
 
 def test_revisions_count_up() -> None:
-    """From the one after opdb 0.2.0: the order of their names is their order."""
+    """Names count up, starting at the revision after opdb 0.2.0, in the order they apply."""
     revisions = [r.revision for r in ScriptDirectory.from_config(migrate.config()).walk_revisions()]
     assert revisions == [f"{int(OLDEST) + n:04}" for n in range(len(revisions), 0, -1)]
 
 
 def test_the_migrations_make_the_schema(tmp_db_url: str) -> None:
-    """With the checks and names that Alembic's own comparison passes over."""
+    """Compares the checks and names that Alembic's own comparison ignores, too."""
     migrate.upgrade(tmp_db_url)
     assert migrate.check(tmp_db_url) == []
     migrated = tables(tmp_db_url)
@@ -74,7 +74,7 @@ def test_the_migrations_make_the_schema(tmp_db_url: str) -> None:
     assert set(created) == set(metadata.tables)
 
 
-def test_every_constraint_has_a_name_of_the_convention(tmp_db_url: str) -> None:
+def test_every_constraint_follows_the_naming_convention(tmp_db_url: str) -> None:
     migrate.upgrade(tmp_db_url)
     found = tables(tmp_db_url)
     found.pop("alembic_version")
@@ -88,7 +88,7 @@ def test_every_constraint_has_a_name_of_the_convention(tmp_db_url: str) -> None:
             assert str(constraint.name).startswith(f"{prefix}_{name}"), (name, constraint)
 
 
-def test_down_and_up_again(tmp_db_url: str) -> None:
+def test_downgrade_and_upgrade_restore_the_tables(tmp_db_url: str) -> None:
     migrate.upgrade(tmp_db_url)
     before = tables(tmp_db_url)
     migrate.upgrade(tmp_db_url)
@@ -101,7 +101,7 @@ def test_down_and_up_again(tmp_db_url: str) -> None:
 
 @pytest.fixture
 def older(tmp_path: Path) -> sqlite3.Connection:
-    """A small database that opdb 0.2.0 left: specs of tests/data/mini, a conformance run, a sweep, a merged cell."""
+    """A small database as opdb 0.2.0 left it: specs of tests/data/mini, a conformance run, a sweep, a merged cell."""
     made = sqlite3.connect(tmp_path / "opdb.db")
     made.executescript(gzip.decompress((HERE / "opdb-0.2.0.sql.gz").read_bytes()).decode())
     return made
@@ -154,9 +154,7 @@ def test_a_database_of_opdb_0_2_keeps_its_history(older: sqlite3.Connection, tmp
     assert {r["library"] for r in support} == {"onnxruntime-qnn 2.3.0, host, own run"}
 
 
-def test_a_database_of_before_opdb_0_2_is_refused_with_the_cure(
-    older: sqlite3.Connection, tmp_path: Path
-) -> None:
+def test_a_database_older_than_0_2_is_refused_with_the_fix(older: sqlite3.Connection, tmp_path: Path) -> None:
     older.execute("UPDATE alembic_version SET version_num = '0009'")
     older.commit()
     with pytest.raises(OpdbError, match=r"revision 0009; bring it up to date with opdb 0\.2\.0 first"):
@@ -174,20 +172,20 @@ def test_check_names_each_difference(tmp_db_url: str) -> None:
     assert "remove_column" in found[1] and "colour" in found[1]
 
 
-def test_check_of_a_database_without_tables(tmp_path: Path) -> None:
+def test_check_of_a_database_without_tables_names_the_fix(tmp_path: Path) -> None:
     sqlite3.connect(tmp_path / "empty.db").executescript("CREATE TABLE x (id INTEGER)")
     with pytest.raises(OpdbError, match="create them with 'opdb init'"):
         migrate.check(str(tmp_path / "empty.db"))
 
 
-def test_every_table_is_of_one_kind() -> None:
-    """What sync rewrites, what a dump holds, what files bring: nothing is forgotten."""
+def test_every_table_has_exactly_one_kind() -> None:
+    """Each table is rewritten by sync, part of a dump, or filled from files; none is forgotten."""
     kinds = [{x.name for x in kind} for kind in (DEFINITIONS, HISTORY, EVIDENCE)]
     assert set.union(*kinds) == set(metadata.tables)
     assert sum(map(len, kinds)) == len(metadata.tables)
 
 
-def test_natural_keys_and_order() -> None:
+def test_tables_have_natural_keys_and_indexed_parents() -> None:
     for table in metadata.tables.values():
         unique = [c for c in table.constraints if isinstance(c, sqlalchemy.UniqueConstraint)]
         assert unique or table.name == "snapshot" or table.name in ("definition",), table.name

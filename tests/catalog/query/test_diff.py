@@ -1,4 +1,4 @@
-"""``opdb.catalog.query.diff``: what the specs and the measurements say otherwise of two SDKs, SoCs or backends."""
+"""``opdb.catalog.query.diff``: how the specs and measurements of two SDKs, SoCs or backends differ."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def told(rows: list[dict[str, Any]], *columns: str) -> list[tuple[Any, ...]]:
     return [tuple(r[c] for c in columns) for r in rows]
 
 
-def test_sdks(store: Store) -> None:
+def test_two_sdks_differ_in_rows_and_rules(store: Store) -> None:
     rows = diff(store, Side("HTP", "SM8650", "2.25"), Side("HTP", "SM8650", "2.47"))
     assert all(tuple(r) == COLUMNS for r in rows)
     assert told(rows, "part", "change", "op", "name", "before", "after", "regression") == [
@@ -123,13 +123,13 @@ def test_sdks(store: Store) -> None:
     assert sum(r["change"] == "added" for r in back) == sum(r["change"] == "removed" for r in rows)
 
 
-def test_a_row_in_other_words_is_no_change(store: Store) -> None:
-    """INT16_2_47 repeats a part of INT16: it is new by name only, and so is uq8 in INT8_2_47."""
+def test_a_row_worded_differently_is_not_a_change(store: Store) -> None:
+    """INT16_2_47 repeats a part of INT16: only its name is new, and so is only the name of uq8 in INT8_2_47."""
     names = {r["name"] for r in diff(store, Side("HTP", None, "2.25"), Side("HTP", None, "2.47"))}
     assert not names & {"HTP.INT16_2_47.1", "HTP.INT8_2_47.2"}
 
 
-def test_socs(store: Store) -> None:
+def test_two_socs_differ_in_rules_and_verdicts(store: Store) -> None:
     rows = diff(store, Side("HTP", "SM8450"), Side("HTP", "SM8650"))
     rules = [r for r in rows if r["part"] == "rule"]
     assert told(rules, "change", "name", "before", "soc") == [
@@ -141,7 +141,7 @@ def test_socs(store: Store) -> None:
     assert (verdict["regression"], verdict["example"]) == (True, "LayerNorm-0-SM8650")
 
 
-def test_backends(store: Store) -> None:
+def test_two_backends_differ_in_rows_and_rules(store: Store) -> None:
     rows = diff(store, Side("CPU"), Side("HTP", "SM8650"), "LayerNorm")
     assert ("type row", "added", "HTP.FP16.1") in told(rows, "part", "change", "name")
     assert not [
@@ -155,7 +155,7 @@ def test_backends(store: Store) -> None:
     }
 
 
-def test_verdicts_count_what_both_were_asked(store: Store) -> None:
+def test_verdicts_count_questions_put_to_both_sides(store: Store) -> None:
     rows = diff(store, Side(None, None, "2.46"), Side(None, None, "2.47"))
     verdicts = [r for r in rows if r["part"] == "verdict"]
     assert told(verdicts, "op", "backend", "soc", "name", "before", "after", "count", "regression") == [
@@ -164,7 +164,7 @@ def test_verdicts_count_what_both_were_asked(store: Store) -> None:
     ]
 
 
-def test_failing(store: Store) -> None:
+def test_failing_depends_on_the_direction_of_the_diff(store: Store) -> None:
     up = diff(store, Side("HTP", "SM8450"), Side("HTP", "SM8650"), "Relu")
     down = diff(store, Side("HTP", "SM8650"), Side("HTP", "SM8450"), "Relu")
     assert [failing(rows, ["regression"]) for rows in (up, down)] == [False, True]
@@ -178,7 +178,7 @@ def test_failing(store: Store) -> None:
     ("htp:sm8650", (None, None, "2.25"), Side("HTP", "SM8650", "2.25")),
     ("CPU@2.47.0", (None, None, "2.25"), Side("CPU", None, "2.47.0")),
 ])  # fmt: skip
-def test_side(text: str, more: tuple[str | None, ...], expected: Side) -> None:
+def test_a_side_is_parsed(text: str, more: tuple[str | None, ...], expected: Side) -> None:
     assert side(text, *more) == expected
 
 
@@ -192,7 +192,7 @@ def test_side(text: str, more: tuple[str | None, ...], expected: Side) -> None:
     ("HTP", "2.47", "HTP and 2.47 cannot be compared: only one of them names its backend"),
     ("HTP", "HTP:SM8650", "HTP and HTP:SM8650 cannot be compared: only one of them names its soc"),
 ])  # fmt: skip
-def test_bad_sides(store: Store, a: str, b: str, message: str) -> None:
+def test_bad_sides_are_rejected(store: Store, a: str, b: str, message: str) -> None:
     with pytest.raises(OpdbError) as caught:
         diff(store, side(a), side(b))
     assert str(caught.value) == message
@@ -220,7 +220,7 @@ EXPRESSIONS = st.recursive(
     ),
     values=st.fixed_dictionaries({n: st.integers(0, 2) for n in NAMES}),
 )
-def test_residual_asks_the_same(
+def test_a_residual_rule_is_equivalent_to_the_original(
     when: str | None, require: str, known: dict[str, int | None], values: dict[str, int]
 ) -> None:
     values |= {k: v for k, v in known.items() if v is not None}
@@ -243,5 +243,7 @@ def test_residual_asks_the_same(
     (None, "arch in (68, 73) or\n  x.rank == 1", {"arch": 69}, "x.rank == 1"),
     (None, "sdk < 2047", {"sdk": 2047}, "False"),
 ])  # fmt: skip
-def test_residual(when: str | None, require: str, known: dict[str, int | None], left: str | None) -> None:
+def test_a_residual_drops_known_values(
+    when: str | None, require: str, known: dict[str, int | None], left: str | None
+) -> None:
     assert residual(when, require, known) == left

@@ -1,4 +1,4 @@
-"""``opdb.catalog.query.encodings``: what the rules of an op ask of the encodings of its ports, and only that."""
+"""``opdb.catalog.query.encodings``: the encodings that an op's rules require of its ports, and no more."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def of_types(variants: list[Variant], **dtypes: str) -> dict[str, Port]:
     return found
 
 
-def test_what_is_supported(store: Store) -> None:
+def test_supported_ops_are_listed_by_sdk(store: Store) -> None:
     assert ports(store).supported() == ["Concat", "ElementWiseAdd", "LayerNorm", "Relu"]
     assert Ports(store, "HTP", "SM8650", "2.1").supported() == ["ElementWiseAdd", "LayerNorm", "Relu"]
     assert ports(store).variants("Conv2d") == []
@@ -79,7 +79,7 @@ def test_what_is_supported(store: Store) -> None:
         Ports(store, "HPT", "SM8650", "2.47")
 
 
-def test_symmetric_where_a_rule_says_so(store: Store) -> None:
+def test_rules_make_encodings_symmetric(store: Store) -> None:
     variants = ports(store).variants("LayerNorm")
     assert len(variants) == 16  # 2 float, 12 with uq16, 2 with uq8: nothing twice
     wide = of_types(variants, x="uq16", gamma="uq16", beta="sq32")
@@ -90,20 +90,20 @@ def test_symmetric_where_a_rule_says_so(store: Store) -> None:
     assert all(not p.encodings for p in of_types(variants, x="f16").values())
 
 
-def test_the_chip_decides(store: Store) -> None:
-    """A rule about an optional tensor with such a type: the combination is not there at all."""
+def test_encodings_depend_on_the_chip(store: Store) -> None:
+    """A rule forbids the type of an optional tensor on this chip: the combination is missing altogether."""
     old = {
         p.dtype for v in ports(store, "SM8450").variants("LayerNorm") for p in v.inputs if p.slot == "gamma"
     }
     assert old == {"f16", "f32", "uq8"}
 
 
-def test_what_must_be_left_out(store: Store) -> None:
+def test_a_tensor_that_must_be_omitted_has_no_port(store: Store) -> None:
     (half,) = [v for v in ports(store).variants("LayerNorm") if v.inputs[0].dtype == "f16"]
     assert [p.slot for p in half.inputs] == ["x", "gamma"]
 
 
-def test_variadic_slots(store: Store) -> None:
+def test_variadic_slots_share_encodings(store: Store) -> None:
     variants = ports(store).variants("Concat")
     shared = of_types(variants, xs="uq8")
     assert [e.shared for e in shared["y"].encodings] == [True]
@@ -116,8 +116,8 @@ def test_variadic_slots(store: Store) -> None:
     assert not by_name["SCALE_OFFSET"].symmetric
 
 
-def test_only_what_is_forbidden_for_certain(store: Store) -> None:
-    """H5 is a warning; H6 leaves a way out by the rank; H9 cannot be kept, whatever the rank is."""
+def test_only_certainly_forbidden_encodings_are_dropped(store: Store) -> None:
+    """H5 is a warning; H6 permits some ranks; H9 holds for no rank."""
     variants = ports(store).variants("Concat")
     assert not any(e.symmetric for t in ("sq8", "sq16") for e in of_types(variants, y=t)["y"].encodings)
     assert "u32" not in {v.outputs[0].dtype for v in variants}
@@ -125,7 +125,7 @@ def test_only_what_is_forbidden_for_certain(store: Store) -> None:
 
 @pytest.mark.parametrize("soc", ["SM8650", "SM8450"])
 def test_the_validators_agree(store: Store, soc: str) -> None:
-    """Every variant of LayerNorm is accepted as it asks to be, and not otherwise."""
+    """The validators accept every variant of LayerNorm exactly with the encodings it requires."""
     target = Target("HTP", soc, "2.47")
     variants = ports(store, soc).variants("LayerNorm")
     shapes = {"x": (2, 4), "gamma": (4,), "beta": (4,), "y": (2, 4)}
@@ -173,12 +173,14 @@ def test_the_validators_agree(store: Store, soc: str) -> None:
     ("a[0].dtype == f32", {"a.dtype": "f32"}, True),
     ("arch >= 73 and len(axes) > 1", {"arch": 68}, False),
 ])  # fmt: skip
-def test_truth(text: str, known: dict[str, Any], value: bool | None) -> None:
+def test_the_truth_of_a_rule_under_partial_knowledge(
+    text: str, known: dict[str, Any], value: bool | None
+) -> None:
     assert parsed(text)(known) is value
 
 
-def test_rows_need_what_the_chip_has(tmp_path: Path) -> None:
-    """Rows of FP16 on chips with and without floating point; `opdb query support` declares them for the former alone."""
+def test_rows_require_features_of_the_chip(tmp_path: Path) -> None:
+    """FP16 rows on chips with and without floating point; `opdb query support` declares them only for those with it."""
     shutil.copytree(MINI, tmp_path / "specs")
     htp = tmp_path / "specs" / "backends" / "HTP.yaml"
     kept = [line for line in htp.read_text().splitlines(True) if not line.startswith(("context", "fields"))]

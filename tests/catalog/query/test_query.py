@@ -128,7 +128,7 @@ def test_rows_come_in_one_order_and_filters_narrow(store: Store, question: str) 
         if name not in QUESTIONS[question].filters:
             continue
         some = ask(store, question, Filters(**{name: value}))
-        if question != "support":  # there an SDK or SoC that is asked about makes its own rows
+        if question != "support":  # `support` makes rows of its own for the SDK or SoC of the filter
             assert [r for r in every if r in some] == some
         if name in ("op", "backend", "soc") and name in QUESTIONS[question].columns:
             assert {r[name] for r in some} <= {value, None} if question == "rules" else {value}
@@ -159,7 +159,7 @@ def test_census_tells_the_furthest_stage(store: Store) -> None:
 
 
 def test_every_disagreement_is_listed(store: Store) -> None:
-    """A crash on what we reject is none; neither is what the library could not be asked."""
+    """A crash on a config that we reject does not count; neither does a config the library could not be asked about."""
     rows = ask(store, "runs", Filters(disagree=True))
     assert [(r["ours"], r["validates"]) for r in rows] == [
         ("accept", "no"), ("reject", "yes"), ("unknown", "no"), ("accept", "crashed")
@@ -168,7 +168,7 @@ def test_every_disagreement_is_listed(store: Store) -> None:
         ask(store, "ops", Filters(disagree=True))
 
 
-def test_what_is_inherited_is_told(store: Store) -> None:
+def test_inherited_rules_name_their_base(store: Store) -> None:
     relu = {r["rule"]: r for r in ask(store, "rules", Filters(op="Relu"))}
     assert list(relu) == [
         *(f"Relu.{r}" for r in ("INPUTS", "OUTPUTS", "UNKNOWN_PARAMS", "SHAPE_y", "C1", "C2", "C3")),
@@ -180,7 +180,7 @@ def test_what_is_inherited_is_told(store: Store) -> None:
     assert (op["inputs"], op["outputs"], op["extends"]) == ("x", "y", "elementwise_unary")
 
 
-def test_params_and_slots(store: Store) -> None:
+def test_parameters_and_slots_are_listed(store: Store) -> None:
     assert [r["inputs"] for r in ask(store, "ops")] == ["xs...", "a, b", "x, gamma?, beta?", "x"]
     epsilon, axes = ask(store, "params", Filters(op="LayerNorm"))
     assert (epsilon["type"], epsilon["default"], axes["dims"], axes["kind"]) == (
@@ -191,7 +191,7 @@ def test_params_and_slots(store: Store) -> None:
     )
 
 
-def test_types_by_dtype_and_sdk(store: Store) -> None:
+def test_types_can_be_filtered_by_dtype_and_sdk(store: Store) -> None:
     rows = ask(store, "types", Filters(op="LayerNorm", dtype="SFIXED_POINT_32"))
     assert [r["type_row"] for r in rows] == ["CPU.int8.1", "HTP.INT16.1", "HTP.INT8.1"]
     assert rows[0]["cells"] == "x: uq8, gamma: uq8, beta: uq8|sq32, y: uq8"
@@ -201,7 +201,7 @@ def test_types_by_dtype_and_sdk(store: Store) -> None:
         ask(store, "types", Filters(op="Concat", backend="HTP", sdk="2.9"))
 
 
-def test_torch(store: Store) -> None:
+def test_torch_operators_list_ops_and_decompositions(store: Store) -> None:
     rows = ask(store, "torch", Filters(torch_op="aten._add_relu"))
     assert [(r["form"], r["ops"], r["decomposition"]) for r in rows] == [
         ("decomposition", "ElementWiseAdd, Relu", "add_relu")
@@ -236,7 +236,7 @@ def test_support_is_five_statuses_for_each_soc_and_sdk(store: Store) -> None:
     ]
     assert "HTP.INT8.1 SM8750 2.47.0 yes yes no unknown unknown" in statuses(store, op="Relu")  # a probe
     assert "HTP.FP16.2 SM8550 2.47.0 yes yes crashed unknown unknown" in statuses(store, op="LayerNorm")
-    # Each SoC has rows of its own: what was measured on one says nothing of another.
+    # Each SoC has rows of its own: a measurement on one does not count for another.
     rows = ask(store, "support", Filters(op="Relu", backend="HTP"), "type_row = 'HTP.FP16.1'")
     assert [(r["soc"], r["validates"]) for r in rows] == [
         ("SM8550", "unknown"),
@@ -246,7 +246,7 @@ def test_support_is_five_statuses_for_each_soc_and_sdk(store: Store) -> None:
 
 
 def test_support_of_another_sdk_is_unknown(store: Store) -> None:
-    """Documented from 2.13 to 2.40; 2.47 stands for the 2.47.0 that was measured."""
+    """Documented from 2.13 to 2.40; 2.47 means the measured 2.47.0."""
     unknown = " unknown" * 4
     assert statuses(store, op="Concat", soc="SM8650", sdk="2.25")[0] == "HTP.FP16.1 SM8650 2.25 yes" + unknown
     assert (
@@ -254,8 +254,8 @@ def test_support_of_another_sdk_is_unknown(store: Store) -> None:
     )
 
 
-def test_what_no_library_answers_is_not_applicable(tmp_path: Path) -> None:
-    """GPU, DSP, HTA and LPAI are declared only, in the SDK of the document and in others that are asked about."""
+def test_backends_without_a_library_are_not_applicable(tmp_path: Path) -> None:
+    """GPU, DSP, HTA and LPAI are declared only, in the document's SDK and in other SDKs given as filters."""
     shutil.copytree(MINI, tmp_path / "specs")
     file = tmp_path / "specs" / "ops" / "Relu.yaml"
     section = "  DSP: {source: DspOpDefSupplement.html@2.25.0#Relu, dtypes: {All: [{x: uq8, y: uq8}]}}\n"
@@ -269,7 +269,7 @@ def test_what_no_library_answers_is_not_applicable(tmp_path: Path) -> None:
     assert not any("not-applicable" in row for row in statuses(made, op="Relu", backend="CPU"))
 
 
-def test_coverage(store: Store) -> None:
+def test_coverage_counts_cases_of_each_rule(store: Store) -> None:
     rows = {r["rule"]: r for r in ask(store, "coverage")}
     assert len(rows) == len(ask(store, "rules"))
     keys = ("stated", "python", "c", "positive", "negative", "executed", "implied_by")
@@ -296,14 +296,16 @@ def test_coverage(store: Store) -> None:
         ("params", {"soc": "SM8650"}, "'params' cannot be filtered by --soc; it takes --op, --dtype"),
     ],
 )
-def test_names_that_there_are_not(store: Store, question: str, filters: dict[str, str], message: str) -> None:
+def test_unknown_names_are_rejected(
+    store: Store, question: str, filters: dict[str, str], message: str
+) -> None:
     with pytest.raises(OpdbError) as caught:
         ask(store, question, Filters(**filters))
     assert str(caught.value).startswith(message)
 
 
 def test_imports_stay_small() -> None:
-    """What a query must not wait for."""
+    """A query does not wait for heavy imports."""
     code = "import sys, opdb.catalog.query, opdb.core.settings; print(*sys.modules)"
     loaded = set(
         subprocess.run(
@@ -363,7 +365,7 @@ def where(text: str) -> Callable[..., bool]:
         ("code = -3110 or code = +3110", True),
     ],
 )
-def test_where(text: str, expected: bool) -> None:
+def test_where_evaluates_expressions_like_sql(text: str, expected: bool) -> None:
     assert where(text)(ROW) is expected
 
 
@@ -388,14 +390,14 @@ def test_where(text: str, expected: bool) -> None:
         ("(" * 99 + "1 = 1" + ")" * 99, "--where: nested deeper than 50 levels"),
     ],
 )
-def test_where_refuses(text: str, message: str) -> None:
+def test_where_rejects_malformed_expressions(text: str, message: str) -> None:
     with pytest.raises(OpdbError) as caught:
         where(text)
     assert str(caught.value).startswith(message)
 
 
 @given(st.text(max_size=60) | st.text("op =<>!()',and or not in like is null 1.e-\"", max_size=60))
-def test_where_never_fails_otherwise(text: str) -> None:
+def test_where_fails_only_with_its_own_error(text: str) -> None:
     try:
         assert where(text)(ROW) in (True, False)
     except OpdbError as error:
@@ -403,7 +405,7 @@ def test_where_never_fails_otherwise(text: str) -> None:
 
 
 @given(st.text())
-def test_any_text_can_be_asked_for(value: str) -> None:
+def test_any_text_can_be_quoted_in_where(value: str) -> None:
     quoted = value.replace("'", "''")
     if len(quoted) < 1900:
         assert where(f"op = '{quoted}'")({**ROW, "op": value}) is True
@@ -431,7 +433,7 @@ def test_a_view_has_the_rows_of_its_question(store: Store, question: str) -> Non
     assert sorted(map(repr, found)) == sorted(map(repr, ask(store, question)))
 
 
-def test_every_database_answers_alike(store: Store, tmp_db_url: str) -> None:
+def test_every_database_gives_the_same_answers(store: Store, tmp_db_url: str) -> None:
     other = filled(tmp_db_url)
     for question in QUESTIONS:
         for filters in (
@@ -483,8 +485,8 @@ def test_filters_take_several_values(store: Store) -> None:
         ("coverage", "positive = 0 and implied_by is null"),
     ],
 )
-def test_where_in_sql_and_in_python_keep_the_same_rows(store: Store, question: str, where: str) -> None:
-    """The database narrows; Python alone, on all rows of the view, must come to the same."""
+def test_where_in_sql_and_python_select_the_same_rows(store: Store, question: str, where: str) -> None:
+    """The database narrows; Python alone, on all rows of the view, must give the same rows."""
     view = QUESTIONS[question].view
     keep = condition(where, {c.name: c.type for c in ABOUT[view].columns})
     with store.asking() as reader:
@@ -502,7 +504,7 @@ def test_disagreements_are_rows_of_the_view(store: Store) -> None:
     assert listed and listed == ask(store, "runs", where="disagrees = true and latest = true")
 
 
-def test_pivot(store: Store) -> None:
+def test_pivot_has_an_op_per_row(store: Store) -> None:
     rows, columns = pivot(ask(store, "support", Filters(soc=["SM8650", "SM8750"])), by_soc=True)
     assert columns == ["op", "HTP:SM8650@2.47.0", "HTP:SM8750@2.47.0"]
     relu = next(r for r in rows if r["op"] == "Relu")
@@ -514,7 +516,7 @@ def test_pivot(store: Store) -> None:
     assert norm["HTP@2.47.0"].startswith("crashed: FP16") and norm["CPU@2.47.0"] == "declared: fp32 int8"
 
 
-def test_the_ops_of_a_data_type_are_a_plain_join(store: Store) -> None:
+def test_ops_of_a_data_type_come_from_a_plain_join(store: Store) -> None:
     with store.asking() as reader:
         rows = reader.rows("SELECT DISTINCT op FROM v_type_cells WHERE backend = 'HTP' AND dtype = 'f16'")
         found = {r["op"] for r in rows}

@@ -1,4 +1,4 @@
-"""What goes wrong with a database is one line with its name and the cure; passwords are not shown."""
+"""Database errors are one line with the database's name and the fix; passwords are hidden."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def test_a_path_is_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     "url", ["mysql://a:secret@b/c", "sqlite://", "sqlite:///:memory:", "postgresql://a:secret@b:x/c"]
 )
-def test_urls_that_cannot_be_used(url: str) -> None:
+def test_unusable_urls_are_rejected_without_the_password(url: str) -> None:
     found = message(lambda: Store(url))
     assert "e.g. sqlite:////data/opdb.db" in found and "secret" not in found
 
 
-def test_no_file_and_no_tables(tmp_path: Path) -> None:
+def test_a_missing_file_and_missing_tables_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "opdb.db"
     assert message(Store(str(path)).load_catalog) == (
         f"{path}: no database; create it with 'opdb init', or name another with --db or OPDB_URL"
@@ -56,7 +56,7 @@ def test_no_file_and_no_tables(tmp_path: Path) -> None:
     )
 
 
-def test_a_file_that_is_not_a_database(tmp_path: Path, specs: Path) -> None:
+def test_a_file_that_is_not_a_database_is_rejected(tmp_path: Path, specs: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("op: LayerNorm\n" * 100)
     for call in (
@@ -68,7 +68,7 @@ def test_a_file_that_is_not_a_database(tmp_path: Path, specs: Path) -> None:
     assert path.read_text() == "op: LayerNorm\n" * 100
 
 
-def test_a_folder_and_a_folder_that_is_not_there(tmp_path: Path, specs: Path) -> None:
+def test_folders_and_paths_in_missing_folders_are_rejected(tmp_path: Path, specs: Path) -> None:
     assert "cannot be opened" in message(lambda: migrate.upgrade(str(tmp_path)))
     assert "cannot be opened" in message(lambda: Store(str(tmp_path / "no" / "x.db")).sync(specs))
     (tmp_path / "file").touch()
@@ -83,8 +83,8 @@ def public() -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_a_read_only_folder(public: Path, tmp_path: Path) -> None:
-    """As a user who may read the database and its folder, but not write."""
+def test_writing_to_a_read_only_folder_is_one_error(public: Path, tmp_path: Path) -> None:
+    """Run as a user who may read the database and its folder, but not write."""
     path = public / "opdb.db"
     migrate.upgrade(str(path))
     sqlite3.connect(path).execute("PRAGMA journal_mode = DELETE")
@@ -113,7 +113,9 @@ def test_a_read_only_folder(public: Path, tmp_path: Path) -> None:
     ], done.stderr
 
 
-def test_a_locked_database(store: Store, specs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locked_database_is_reported_to_writers_only(
+    store: Store, specs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connect, "WAIT", 1)
     other = Store(store.database.url.render_as_string(hide_password=False))
     with store.database.writing():
@@ -122,7 +124,7 @@ def test_a_locked_database(store: Store, specs: Path, monkeypatch: pytest.Monkey
     other.sync(specs)
 
 
-def test_a_view_does_not_change_while_it_is_read(store: Store, specs: Path) -> None:
+def test_a_reader_sees_one_state_during_a_sync(store: Store, specs: Path) -> None:
     store.sync(specs)
     other = Store(store.database.url.render_as_string(hide_password=False))
     with store.reading() as connection:
@@ -141,7 +143,7 @@ def test_queries_cannot_write(store: Store) -> None:
         connection.execute(text("DELETE FROM op"))
 
 
-def test_tables_of_another_revision(tmp_db_url: str) -> None:
+def test_tables_of_another_revision_are_refused_with_the_fix(tmp_db_url: str) -> None:
     migrate.upgrade(tmp_db_url)
     store = Store(tmp_db_url)
     for revision, cure in (
@@ -155,13 +157,13 @@ def test_tables_of_another_revision(tmp_db_url: str) -> None:
     assert "written by a newer opdb" in message(lambda: migrate.upgrade(tmp_db_url))
 
 
-def test_a_server_that_does_not_answer() -> None:
+def test_an_unreachable_server_is_reported() -> None:
     found = message(Store("postgresql://me:secret@127.0.0.1:1/opdb").load_catalog)
     assert found.startswith("postgresql+psycopg://me:***@127.0.0.1:1/opdb: cannot connect: ")
     assert found.endswith("check the URL and that the server runs")
 
 
-def test_postgresql_without_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_postgresql_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(MissingExtra, match=r"pip install 'opdb\[postgres\]'") as caught:
         Store("postgresql://127.0.0.1/opdb").load_catalog()
@@ -170,7 +172,7 @@ def test_postgresql_without_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.postgres
 @pytest.mark.skipif("OPDB_TEST_POSTGRES_URL" not in os.environ, reason="OPDB_TEST_POSTGRES_URL is not set")
-def test_a_database_that_the_server_does_not_have() -> None:
+def test_a_database_missing_on_the_server_is_reported() -> None:
     from sqlalchemy import make_url
 
     url = make_url(os.environ["OPDB_TEST_POSTGRES_URL"]).set(database="opdb_nowhere")

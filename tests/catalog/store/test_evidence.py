@@ -1,4 +1,4 @@
-"""Evidence from files in SQL: the shipped set, merged cells, and one's own results beside them."""
+"""Evidence from files in SQL: the shipped set, merged cells, and the user's own results beside them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def row(store: Store, soc: str, execution: str = "emulator") -> dict[str, object
     return found
 
 
-def test_a_cell_says_what_when_and_with_what(store: Store, specs: Path) -> None:
+def test_a_cell_states_results_date_and_library(store: Store, specs: Path) -> None:
     found = row(loaded(store, specs, cell(REFUSED)), "SM8650")
     assert [found[c] for c in STATUS_COLUMNS] == ["yes", "no", "unknown", "unknown", "unknown"]
     assert (found["counts"], found["stopped"], found["reason"], found["errata"]) == (
@@ -67,7 +67,7 @@ def test_a_cell_says_what_when_and_with_what(store: Store, specs: Path) -> None:
     assert (found["library"], found["measured"]) == ("onnxruntime-qnn 2.3.0, emulator, SM8650", "2026-11-27")
 
 
-def test_what_is_stored_comes_back(store: Store, specs: Path) -> None:
+def test_stored_evidence_reads_back(store: Store, specs: Path) -> None:
     cells = [cell(), cell(REFUSED, soc="SM8750"), cell(REFUSED, execution="device")]
     assert loaded(store, specs, *cells).evidence("shipped").cells == Evidence.of(cells).cells
 
@@ -77,7 +77,7 @@ def test_a_device_has_a_row_of_its_own(store: Store, specs: Path) -> None:
     assert (row(store, "SM8650")["validates"], row(store, "SM8650", "device")["validates"]) == ("yes", "no")
 
 
-def test_the_newer_of_two_files_holds(store: Store, specs: Path) -> None:
+def test_the_newer_of_two_files_wins(store: Store, specs: Path) -> None:
     loaded(store, specs, cell())
     store.record_merged(Evidence.of([cell(REFUSED, date="2026-12-01")]))
     assert row(store, "SM8650")["validates"] == "no"
@@ -94,16 +94,16 @@ def own(store: Store, started: str, validates: str) -> None:
     store.record_results(run, [ResultRecord(case, executor, "SM8650", "yes", validates)])
 
 
-def test_own_results_stand_before_older_evidence_and_their_source_is_shown(store: Store, specs: Path) -> None:
+def test_own_results_override_older_evidence_and_show_their_source(store: Store, specs: Path) -> None:
     loaded(store, specs, cell())
     own(store, "2026-11-28T10:00:00.000+00:00", "no")
     found = row(store, "SM8650")
     assert (found["validates"], found["measured"]) == ("no", "2026-11-28T10:00:00.000+00:00")
     assert found["library"] == "onnxruntime-qnn 2.3.0, emulator, own run"
-    assert found["matches"] == "yes"  # what the own run did not ask is as shipped
+    assert found["matches"] == "yes"  # statuses missing in the own run are as shipped
 
 
-def test_newer_evidence_stands_before_old_results(store: Store, specs: Path) -> None:
+def test_newer_evidence_overrides_older_results(store: Store, specs: Path) -> None:
     loaded(store, specs, cell())
     own(store, "2026-01-01T10:00:00.000+00:00", "no")
     assert row(store, "SM8650")["validates"] == "yes"

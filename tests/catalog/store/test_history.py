@@ -61,8 +61,8 @@ def fill(store: Store) -> int:
     return run
 
 
-def test_a_sweep_goes_on_where_it_was(store: Store) -> None:
-    """The same question is the same run; answers have places, and one that is there stays."""
+def test_an_interrupted_sweep_resumes(store: Store) -> None:
+    """The same question gives the same run; answers have positions, and the first answer at a position stays."""
     sweep = ProbeRunRecord("0.1.0", "cafe", seed=7, op="Relu", soc="SM8650", note="generator 1")
     run, there = store.continue_probe_run(sweep, HTP)
     assert there == frozenset()
@@ -85,7 +85,7 @@ def test_a_sweep_goes_on_where_it_was(store: Store) -> None:
     assert (row["n"], row["both_accept"], row["we_accept_it_rejects"]) == (3, 1, 2)
 
 
-def test_results(store: Store) -> None:
+def test_results_are_stored_and_replaced_on_resume(store: Store) -> None:
     run = fill(store)
     rows = ask(store, "runs", where="kind = 'conformance'")
     assert [(r["case"], r["executor"], r["executes"]) for r in rows] == [
@@ -98,7 +98,7 @@ def test_results(store: Store) -> None:
         rows[1]["log"] == "a\\0b\\ud800" and rows[1]["error_max"] == math.inf and rows[1]["emulated"] is True
     )
     assert rows[2]["rules"] == "LayerNorm.C3 LayerNorm.H5"
-    # A resumed run says the same thing again: the new result takes the place of the old one.
+    # A resumed run records the same case again: the new result replaces the old one.
     store.record_results(run, [ResultRecord(GOOD, QNN_HTP, "SM8650", "yes", "yes", "yes", "yes", "yes")])
     again = ask(
         store, "runs", where="kind = 'conformance' and executor = 'qnn-htp' and case_kind = 'positive'"
@@ -110,7 +110,7 @@ def test_results(store: Store) -> None:
         assert len(connection.execute(select(t.library)).all()) == 1
 
 
-def test_a_case_that_changes_is_another_row(store: Store) -> None:
+def test_a_changed_case_gets_a_new_row(store: Store) -> None:
     first, second = store.begin_run(RunRecord("0.1.0", "1")), store.begin_run(RunRecord("0.1.0", "2"))
     changed = CaseRecord(**{**vars(GOOD), "config": '{"op": "LayerNorm"}'})
     store.record_results(first, [ResultRecord(GOOD, PYTHON)])
@@ -120,7 +120,7 @@ def test_a_case_that_changes_is_another_row(store: Store) -> None:
     assert sorted(map(tuple, rows)) == [("LayerNorm-0", '{"op": "LayerNorm"}'), ("LayerNorm-0", "{}")]
 
 
-def test_a_status_that_there_is_not(store: Store) -> None:
+def test_an_unknown_status_is_rejected(store: Store) -> None:
     run = store.begin_run(RunRecord("0.1.0", "1"))
     with pytest.raises(
         OpdbError, match="'supported' is not a status of 'validates'; one of yes, no, unknown"
@@ -136,8 +136,8 @@ def history(store: Store) -> list[str]:
     return [json.dumps(r, sort_keys=True) for q in ("runs", "support", "coverage") for r in ask(store, q)]
 
 
-def test_dump_and_restore(store: Store, specs: Path, tmp_path: Path) -> None:
-    """From each database to SQLite and back, with the same answers; restoring twice adds nothing."""
+def test_a_dump_restores_the_same_history(store: Store, specs: Path, tmp_path: Path) -> None:
+    """A dump of each database restores into SQLite with the same answers; restoring twice adds nothing."""
     store.sync(specs)
     fill(store)
     lines = list(store.dump())
@@ -149,7 +149,7 @@ def test_dump_and_restore(store: Store, specs: Path, tmp_path: Path) -> None:
     assert history(other) == history(store) and len(history(store)) > 10
     assert other.restore(lines) == 0
     assert store.restore(other.dump()) == 0
-    # Into a database with other runs: numbers are given anew.
+    # Into a database with other runs: row numbers are reassigned.
     fill(store)
     assert store.restore(lines) == 0
     assert other.restore(store.dump()) > 0
@@ -169,7 +169,7 @@ def test_dump_and_restore(store: Store, specs: Path, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_no_dump(store: Store, lines: list[str], message: str) -> None:
+def test_files_that_are_not_dumps_are_rejected(store: Store, lines: list[str], message: str) -> None:
     with pytest.raises(OpdbError) as caught:
         store.restore(lines)
     assert str(caught.value).startswith(message)

@@ -1,4 +1,4 @@
-"""YAML -> SQL -> YAML is the identity: for every spec file there is, and for generated ops."""
+"""YAML -> SQL -> YAML is the identity, for every spec file and for generated ops."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REAL = Path(__file__).parents[3] / "specs"
 
 
 @pytest.mark.parametrize("folder", [MINI, REAL], ids=["mini", "specs"])
-def test_every_file_comes_back_as_it_is_written(store: Store, folder: Path) -> None:
+def test_every_spec_file_survives_a_round_trip(store: Store, folder: Path) -> None:
     report = store.sync(folder)
     catalog = store.load_catalog()
     assert len(report.added) == len(spec.spec_files(folder)) >= 10
@@ -84,12 +84,12 @@ values = st.recursive(
 
 
 def record(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """A mapping as in a file: what is None is left out."""
+    """A mapping as in a file: keys with None are left out."""
     return st.fixed_dictionaries(fields).map(lambda d: {k: v for k, v in d.items() if v is not None})
 
 
 def named(value: st.SearchStrategy[Any], prefix: str, most: int = 3) -> st.SearchStrategy[dict[str, Any]]:
-    """Names that no other group has, in any order."""
+    """Names unique across groups, in any order."""
     return st.dictionaries(names.map(lambda n: f"{prefix}_{n}"), value, max_size=most)
 
 
@@ -201,7 +201,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Store:
     base=record(base=st.just("family"), **bodies()),
     parts=families,
 )
-def test_generated_definitions_come_back(
+def test_generated_definitions_survive_a_round_trip(
     scratch: Store, op: dict[str, Any], base: dict[str, Any], parts: dict[str, Any]
 ) -> None:
     catalog = Catalog(

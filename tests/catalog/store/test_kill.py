@@ -1,4 +1,4 @@
-"""SIGKILL at random points of a sync: the old state or the new one, and the next run works."""
+"""SIGKILL at random points of a sync leaves the old state or the new one, and the next run works."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SEED = int(os.environ.get("OPDB_TEST_SEED", "20240607"))
 
 
 def start(work: Callable[[], object]) -> int:
-    """A child process that does nothing but ``work``, with everything imported: a kill hits the work."""
+    """A child process that runs only ``work``, with everything imported, so that a kill hits the work."""
     child = os.fork()
     if child == 0:
         try:
@@ -40,7 +40,7 @@ def duration(work: Callable[[], object]) -> float:
 
 
 def kill_after(seconds: float, work: Callable[[], object]) -> bool:
-    """Whether the process was still at work when it was killed."""
+    """True if the process was still working when it was killed."""
     child = start(work)
     time.sleep(seconds)
     os.kill(child, signal.SIGKILL)
@@ -50,8 +50,8 @@ def kill_after(seconds: float, work: Callable[[], object]) -> bool:
 
 
 @pytest.mark.kill
-def test_sync(tmp_db_url: str, specs: Path) -> None:
-    """Of one file that changed, and of all files, in turns."""
+def test_a_killed_sync_leaves_a_whole_state(tmp_db_url: str, specs: Path) -> None:
+    """Alternates between syncs of one changed file and of all files."""
     migrate.upgrade(tmp_db_url)
     store = Store(tmp_db_url)
     path = specs / "ops/LayerNorm.yaml"
@@ -83,8 +83,8 @@ def test_sync(tmp_db_url: str, specs: Path) -> None:
 
 
 @pytest.mark.kill
-def test_upgrade(tmp_path: Path) -> None:
-    """The tables are all there or not at all."""
+def test_a_killed_upgrade_leaves_all_tables_or_none(tmp_path: Path) -> None:
+    """The next upgrade completes the tables."""
     rng = random.Random(SEED)
     whole = duration(lambda: migrate.upgrade(str(tmp_path / "first.db")))
     for i in range(8):
@@ -94,8 +94,8 @@ def test_upgrade(tmp_path: Path) -> None:
         assert migrate.check(path) == []
 
 
-def test_several_at_once(tmp_db_url: str, specs: Path) -> None:
-    """Processes that create and fill one database together wait for each other."""
+def test_concurrent_creations_wait_for_each_other(tmp_db_url: str, specs: Path) -> None:
+    """Several processes create and fill one database together."""
 
     def work() -> None:
         migrate.upgrade(tmp_db_url)

@@ -1,4 +1,4 @@
-"""One transaction, all faults together, only what changed is written again."""
+"""Sync is one transaction, reports all faults together, and rewrites only changed files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def counts(store: Store) -> dict[str, int]:
 
 
 def assert_stands_for(store: Store, catalog: Catalog) -> None:
-    """The snapshot in SQL says of each op what the catalogue says, without reading it."""
+    """The snapshot in SQL has the same hashes as the catalogue, without reading it."""
     found = store.snapshot()
     assert (found.hash, found.backends) == (catalog.hash, tuple(catalog.backends))
     assert dict(found.ops) == {name: catalog.op_hash(name) for name in catalog.ops}
@@ -51,7 +51,7 @@ def test_a_second_sync_changes_nothing(store: Store, specs: Path) -> None:
     assert counts(store) == before
 
 
-def test_one_op_is_read_as_the_whole_catalogue_has_it(store: Store, specs: Path) -> None:
+def test_loading_one_op_equals_the_whole_catalogue(store: Store, specs: Path) -> None:
     store.sync(specs)
     whole = store.load_catalog()
     for name, op in whole.ops.items():
@@ -61,7 +61,7 @@ def test_one_op_is_read_as_the_whole_catalogue_has_it(store: Store, specs: Path)
     assert store.load_op("Reluu") == whole
 
 
-def test_added_changed_and_removed_files(store: Store, specs: Path) -> None:
+def test_added_changed_and_removed_files_are_reported(store: Store, specs: Path) -> None:
     store.sync(specs)
     concat = (specs / "ops/Concat.yaml").read_text()
     (specs / "ops/Concat.yaml").unlink()
@@ -93,7 +93,7 @@ def test_added_changed_and_removed_files(store: Store, specs: Path) -> None:
         ("torch/add_relu.yaml", "alpha == 1.0", "alpha == 2.0"),
     ],
 )
-def test_a_changed_file_reaches_all_that_depends_on_it(
+def test_a_changed_file_updates_everything_that_depends_on_it(
     store: Store, specs: Path, path: str, old: str, new: str
 ) -> None:
     before = store.sync(specs).hash
@@ -116,7 +116,7 @@ def test_the_hash_of_an_op_covers_its_base(store: Store, specs: Path) -> None:
     assert changed == ["Relu"]
 
 
-def test_what_an_op_inherits_is_stored_once(store: Store, specs: Path) -> None:
+def test_inherited_rules_are_stored_once(store: Store, specs: Path) -> None:
     store.sync(specs)
     with store.reading() as connection:
         rows = connection.execute(
@@ -131,8 +131,8 @@ def test_what_an_op_inherits_is_stored_once(store: Store, specs: Path) -> None:
     ]  # elementwise_unary, LayerNorm; not Relu
 
 
-def test_every_id_of_a_rule_is_a_row(store: Store, specs: Path) -> None:
-    """INPUTS, RANK_x, SHAPE_y, C1, H1, TYPES_HTP...: what a verdict can carry can be asked about."""
+def test_every_rule_id_has_a_row(store: Store, specs: Path) -> None:
+    """INPUTS, RANK_x, SHAPE_y, C1, H1, TYPES_HTP...: every id in a verdict can be queried."""
     from opdb.catalog.query import ask
 
     store.sync(specs)
@@ -151,7 +151,7 @@ def faults(store: Store, specs: Path) -> list[str]:
     return str(caught.value).splitlines()
 
 
-def test_all_faults_of_all_files_and_nothing_changed(store: Store, specs: Path) -> None:
+def test_faults_of_all_files_are_reported_and_nothing_changes(store: Store, specs: Path) -> None:
     store.sync(specs)
     before, rows = store.load_catalog(), counts(store)
     replace(specs / "ops/LayerNorm.yaml", "C4: unique(axes)", "C4: unique(axs)")
@@ -178,8 +178,8 @@ def test_all_faults_of_all_files_and_nothing_changed(store: Store, specs: Path) 
     assert store.load_catalog() == before
 
 
-def test_a_fault_that_a_changed_base_brings_to_an_unchanged_op(store: Store, specs: Path) -> None:
-    """The file of the op is not read again, and yet the message has its place."""
+def test_a_changed_base_breaking_an_unchanged_op_is_reported(store: Store, specs: Path) -> None:
+    """The op's file is not reread, but the message still has the line in it."""
     store.sync(specs)
     replace(specs / "bases/elementwise_unary.yaml", "  x: [S...]", "  x1: [S...]")
     replace(
@@ -214,14 +214,14 @@ def test_a_fault_that_a_changed_base_brings_to_an_unchanged_op(store: Store, spe
         ("torch/add_relu.yaml", "op: Relu", "op: Rellu", "no op 'Rellu' in ops/; did you mean 'Relu'?"),
     ],
 )  # fmt: skip
-def test_faults_that_need_two_files(
+def test_conflicts_between_two_files_are_reported(
     store: Store, specs: Path, path: str, old: str, new: str, message: str
 ) -> None:
     replace(specs / path, old, new)
     assert any(message in f for f in faults(store, specs)), faults(store, specs)
 
 
-def test_without_specs_and_without_a_sync(store: Store, tmp_path: Path) -> None:
+def test_missing_specs_and_an_unsynced_database_are_reported(store: Store, tmp_path: Path) -> None:
     assert store.catalog_hash() is None
     with pytest.raises(OpdbError, match="no specs have been loaded; load them with 'opdb sync'"):
         store.load_catalog()
@@ -229,7 +229,7 @@ def test_without_specs_and_without_a_sync(store: Store, tmp_path: Path) -> None:
         store.sync(tmp_path / "nowhere")
 
 
-def test_a_source_that_only_an_unchecked_rule_names(store: Store, specs: Path) -> None:
+def test_a_source_used_only_by_an_unchecked_rule_is_kept(store: Store, specs: Path) -> None:
     source = "probe HTP 9.99"
     rule = "      H1: x.rank <= 5\n"
     replace(specs / "ops/Relu.yaml", rule, f"{rule}    unchecked:\n      SHAPE_y: {{source: {source}}}\n")
@@ -239,8 +239,8 @@ def test_a_source_that_only_an_unchecked_rule_names(store: Store, specs: Path) -
     assert store.load_catalog().ops["Relu"].backends["HTP"].unchecked["SHAPE_y"].source == source
 
 
-def test_what_generation_asks_does_not_load_sqlalchemy(tmp_path: Path, specs: Path) -> None:
-    """On SQLite: its import takes an eighth of a run after one changed spec."""
+def test_generation_does_not_load_sqlalchemy(tmp_path: Path, specs: Path) -> None:
+    """Holds on SQLite: importing SQLAlchemy takes an eighth of a run after one changed spec."""
     url = f"sqlite:///{tmp_path}/opdb.db"
     migrate.upgrade(url)
     Store(url).sync(specs)
@@ -259,8 +259,8 @@ assert "sqlalchemy" not in sys.modules
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_declared_is_stored_as_the_rules_say_it(tmp_path: Path) -> None:
-    """The table that generated tables read against the function that fills it, for every place that they show."""
+def test_declared_support_is_stored_as_computed_from_the_rules(tmp_path: Path) -> None:
+    """Compares the table read by generated tables with the function that fills it, for every place they show."""
     from opdb.codegen.support import Support
     from opdb.codegen.support_tables import measured_places
     from opdb.spec.declared import Declared, has

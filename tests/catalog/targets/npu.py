@@ -1,4 +1,4 @@
-"""A backend that no code names: its file, and how it is put into specs and into a process."""
+"""A backend that no code names: its file, and how it is added to specs and to a process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RELU = {
     "inputs": [{"name": "x", "dtype": "FLOAT_32", "shape": [2, 3]}],
     "outputs": [{"name": "y", "dtype": "FLOAT_32", "shape": [2, 3]}],
 }
-#: The command, with the generated constants of a folder in the place of the project's.
+#: The command, with the generated constants of a folder instead of the project's.
 COMMAND = """
 import sys
 import opdb.generated.constants as constants
@@ -38,7 +38,7 @@ main()
 
 
 def with_file(folder: Path, text: str = NPU, specs: Path = MINI, name: str = "NPU") -> Path:
-    """A copy of specs with one backend more."""
+    """A copy of specs with one more backend."""
     made = folder / "specs"
     shutil.copytree(specs, made)
     (made / "backends" / f"{name}.yaml").write_text(text)
@@ -56,7 +56,7 @@ def write_constants(catalog: Catalog, folder: Path) -> Path:
 
 
 def run(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    """The real command in a process of its own, which has the constants in ``folder``."""
+    """Runs the real command in its own process, with the constants in ``folder``."""
     url = f"sqlite:///{folder.parent / 'run.db'}"
     return subprocess.run(
         [sys.executable, "-c", COMMAND, str(folder), *args],

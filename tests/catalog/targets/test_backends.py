@@ -1,4 +1,4 @@
-"""A backend is one file: nothing else names it, and what is wrong with the file is said with place and cure."""
+"""A backend is one file: nothing else names it, and errors in the file are reported with place and fix."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(scope="module")
 def npu(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Specs with a made-up backend, and the constants that are generated from them."""
+    """Specs with a made-up backend, and the constants generated from them."""
     folder = tmp_path_factory.mktemp("npu")
     specs = with_file(folder)
     return specs, write_constants(read_catalog(specs), folder / "constants")
 
 
-def test_the_question_lists_a_new_file(npu: tuple[Path, Path], tmp_path: Path) -> None:
+def test_query_backends_lists_a_new_file(npu: tuple[Path, Path], tmp_path: Path) -> None:
     specs, made = npu
     done = run(made, "init", "--specs", str(specs))
     assert done.returncode == 0, done.stderr
@@ -52,7 +52,7 @@ def test_the_question_lists_a_new_file(npu: tuple[Path, Path], tmp_path: Path) -
     assert rows["HTP"]["ops"] == "4" and rows["HTP"]["context"]
 
 
-def test_verdicts_of_a_backend_without_rules(npu: tuple[Path, Path]) -> None:
+def test_verdicts_of_a_backend_without_rules_are_unknown(npu: tuple[Path, Path]) -> None:
     _, made = npu
     done = run(made, "validate", "-", "--backend", "npu")
     assert (done.returncode, done.stderr) == (1, "")
@@ -73,14 +73,14 @@ def test_verdicts_of_a_backend_without_rules(npu: tuple[Path, Path]) -> None:
         (("package", "qnn", "Relu", "--backend", "NPU"), "an op package for NPU is sources for the card's own compiler;"),
     ],
 )  # fmt: skip
-def test_what_the_file_says_is_what_commands_say(
+def test_commands_follow_the_backends_file(
     npu: tuple[Path, Path], args: tuple[str, ...], message: str
 ) -> None:
     done = run(npu[1], *args)
     assert done.returncode == 2 and message in done.stderr, done.stderr
 
 
-def test_the_c_enum_and_the_page_have_it(npu: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_c_enum_and_the_page_list_the_new_backend(npu: tuple[Path, Path], tmp_path: Path) -> None:
     catalog = read_catalog(npu[0])
     header = next(a.text for a in constants.c(catalog) if a.path.endswith("/backends.h"))
     (tmp_path / "backends.h").write_text(header)
@@ -131,13 +131,13 @@ def test_a_rule_of_the_new_backend_has_its_letter(tmp_path: Path) -> None:
         (NPU + "measured: {sdk: 2.47}\n", "NPU.yaml:6:17: a version needs quotes; e.g. '2.47'"),
     ],
 )  # fmt: skip
-def test_a_bad_file_gets_file_place_and_cure(tmp_path: Path, text: str, message: str) -> None:
+def test_errors_in_a_file_name_place_and_fix(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(SpecError) as error:
         lint(with_file(tmp_path, text))
     assert message in str(error.value)
 
 
-def test_the_file_of_all_backends_is_refused(tmp_path: Path) -> None:
+def test_a_file_named_all_is_refused(tmp_path: Path) -> None:
     specs = with_file(tmp_path)
     (specs / "backends.yaml").write_text("HTP: {letter: H}\n")
     with pytest.raises(
@@ -150,9 +150,9 @@ def test_the_file_of_all_backends_is_refused(tmp_path: Path) -> None:
 
 
 def test_cloud_ai_is_one_file() -> None:
-    """Without number, library, rules: the op definitions, on its chip."""
+    """It has no number, library or rules: only the op definitions, on its chip."""
     mentions = [p for p in (ROOT / "opdb").rglob("*.py") if re.search(r"\bAIC\b", p.read_text())]
-    packages = "opdb/plugins/cloud_ai/"  # custom ops, whose YAML calls the card so
+    packages = "opdb/plugins/cloud_ai/"  # custom ops, whose YAML uses this name for the card
     assert [p for p in mentions if not p.relative_to(ROOT).as_posix().startswith(packages)] == []
     record = BACKENDS["AIC"]
     assert (record.id, record.library, record.chips, record.letter) == (None, None, ("AIC100",), "Q")
@@ -170,15 +170,16 @@ def test_cloud_ai_is_one_file() -> None:
     assert "| AIC | Cloud AI 100" in (ROOT / "generated/docs/backends.md").read_text()
 
 
-def test_what_is_asked_of_backends() -> None:
+def test_properties_of_backends_follow_from_their_files() -> None:
     assert (DEFAULT, PREFERRED[:2], [b.name for b in ASKED]) == ("HTP", ("HTP", "CPU"), ["CPU", "HTP"])
     assert half("HTP") and not half("CPU") and not half(None) and not half("IR")
     assert not emulates_here("CPU") and not emulates_here("IR")
 
 
 def test_no_code_names_a_backend() -> None:
-    """Outside the bindings to the vendor's libraries and the workarounds of errata; a key of PyTorch's, SNPE's names of cores
-    and the card of Cloud AI's YAML are no backends."""
+    """Exceptions: bindings to the vendor's libraries, workarounds of errata, a key of PyTorch, SNPE's names of cores
+    and the card in Cloud AI's YAML.
+    """
     found = []
     for room in ("opdb", "codegen", "runtime"):
         for path in (ROOT / room).rglob("*.py"):
@@ -200,14 +201,14 @@ def test_no_code_names_a_backend() -> None:
 # -- SDKs
 
 
-def test_sdks_of_documents_and_libraries() -> None:
+def test_sdks_of_documents_and_libraries_are_known() -> None:
     assert {"2.25", "2.47", "2.51"} <= set(SDKS) and DEFAULT_SDK == "2.47"
     assert known_sdk("2.47") == known_sdk("2.47.0") == 2047
     for sdk in installed_sdks():
         assert known_sdk(sdk, ()) == known_sdk(sdk)
 
 
-def test_an_sdk_that_nobody_has_is_refused() -> None:
+def test_an_unknown_sdk_is_refused() -> None:
     for made in (lambda: known_sdk("9.99"), lambda: Target("HTP", "SM8650", "9.99").context()):
         with pytest.raises(OpdbError, match=r"unknown SDK '9.99': .*; known: 2.25, .*2.51") as error:
             made()
@@ -223,7 +224,7 @@ def test_an_sdk_that_nobody_has_is_refused() -> None:
         ("validate", "-", "--backend", "CPU", "--sdk", "9.99"),
     ],
 )
-def test_commands_refuse_it(npu: tuple[Path, Path], args: tuple[str, ...]) -> None:
+def test_commands_refuse_an_unknown_sdk(npu: tuple[Path, Path], args: tuple[str, ...]) -> None:
     specs, made = npu
     assert run(made, "init", "--specs", str(specs)).returncode == 0
     done = run(made, *args)
@@ -234,8 +235,8 @@ def test_commands_refuse_it(npu: tuple[Path, Path], args: tuple[str, ...]) -> No
     )
 
 
-def test_the_specs_are_those_of_the_project() -> None:
-    """Every file of specs/backends is in the generated constants, in the order of QNN's numbers."""
+def test_generated_constants_have_every_backend_file() -> None:
+    """Backends are in the order of QNN's numbers."""
     names = {p.stem for p in (SPECS / "backends").glob("*.yaml")}
     assert names == set(BACKENDS)
     numbers = [b.id for b in BACKENDS.values() if b.id is not None]

@@ -1,4 +1,4 @@
-"""Which chip a name means, and what floating point a chip has."""
+"""Names of chips, and which floating point a chip has."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_name_of_several_chips_lists_them() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "Snapdragon", "9 Gen 9", "SM8651"])
-def test_a_name_of_no_chip(name: str) -> None:
+def test_an_unknown_chip_name_is_rejected(name: str) -> None:
     with pytest.raises(OpdbError, match=r"unknown SoC .*'opdb query socs' lists them"):
         soc_name(name)
 
@@ -72,7 +72,7 @@ def test_a_name_of_no_chip(name: str) -> None:
         ("SM4450", "SM4450 has no Hexagon version that is known"),
     ],
 )
-def test_a_chip_without_htp_is_refused_with_what_it_has(name: str, said: str) -> None:
+def test_a_chip_without_htp_is_refused_with_its_backends(name: str, said: str) -> None:
     with pytest.raises(OpdbError, match=rf"{said}.*; older chips have .*--backend GPU.*--backend DSP"):
         Target("HTP", name).check_chip()
     Target("DSP", name).check_chip()
@@ -85,7 +85,7 @@ def test_every_chip_from_v68_on_has_htp() -> None:
         Target("HTP", chip).check_chip()
 
 
-def test_numbers_of_linux_are_those_of_one_chip() -> None:
+def test_linux_soc_ids_belong_to_one_chip_each() -> None:
     numbers = [number for soc in SOCS.values() for number in soc.soc_ids]
     assert len(numbers) == len(set(numbers)) >= 40
     assert SOCS["SM8650"].soc_ids == (557,)
@@ -109,7 +109,7 @@ def test_bfloat16_needs_a_chip_with_it() -> None:
 
 
 def test_ends_of_quantized_graphs_stay_possible() -> None:
-    """The library asks for floating point only where an op computes in it."""
+    """The library requires floating point only of ops that compute in it."""
     quant = {"quant": {"encoding": "SCALE_OFFSET", "scale": 0.1, "offset": 0}}
     floats = {"name": "a", "dtype": "FLOAT_32", "shape": [1, 8]}
     stored = {"name": "b", "dtype": "UFIXED_POINT_8", "shape": [1, 8], **quant}
@@ -119,7 +119,7 @@ def test_ends_of_quantized_graphs_stay_possible() -> None:
 
 
 @pytest.mark.native
-def test_c_says_the_same() -> None:
+def test_c_validators_agree_with_python() -> None:
     for soc in ("SM8635", "SM8650", "SC8480XP"):
         context = Target("HTP", soc, "2.47").context()
         for dtype in ("FLOAT_32", "BFLOAT_16", "UFIXED_POINT_8"):
@@ -129,7 +129,7 @@ def test_c_says_the_same() -> None:
 
 
 @pytest.mark.vendor
-def test_the_library_says_the_same() -> None:
+def test_the_library_agrees_with_our_check() -> None:
     for soc in ("SM8635", "SM8650", "SC8480XP"):
         with VendorWorker("HTP", soc) as worker:
             for dtype in ("FLOAT_32", "FLOAT_16", "BFLOAT_16", "UFIXED_POINT_8"):
@@ -138,7 +138,7 @@ def test_the_library_says_the_same() -> None:
 
 
 @pytest.mark.vendor
-def test_the_library_is_asked_for_its_chips() -> None:
+def test_the_librarys_chips_are_listed() -> None:
     found = {c.name: c for c in chips(installed(), (14, 57, 62, 68, 88))}  # 14 is no chip
     assert {n: (c.soc_model, c.arch, c.fp16, c.bf16) for n, c in found.items()} == {
         "SM8650": (57, 75, True, False),
@@ -148,7 +148,7 @@ def test_the_library_is_asked_for_its_chips() -> None:
     }
 
 
-def test_questions_take_names(tmp_path: Path) -> None:
+def test_queries_accept_marketing_names(tmp_path: Path) -> None:
     url = str(tmp_path / "opdb.db")
     migrate.upgrade(url)
     store = Store(url)

@@ -1,4 +1,4 @@
-"""The cases, which benchmarks/field_cases.py uses, too."""
+"""Makes the cases importable; benchmarks/field_cases.py uses them, too."""
 
 from __future__ import annotations
 

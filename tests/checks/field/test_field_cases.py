@@ -1,4 +1,4 @@
-"""What people reported, and more inputs of each kind: check, compile and run say the same, and results are right."""
+"""Problems that users reported, and more inputs of each kind: check, compile and run agree, and results are right."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ... import forked_command
 
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor, pytest.mark.slow]
 ALL = list(chain(*CASES.values()))
-#: The report of each kind; `make breadth` runs the others, and those that take most of a minute.
+#: The first reported case of each kind; `make breadth` runs the others and those that take most of a minute.
 USUAL = [c[0] for kind, c in CASES.items() if kind != "O8" and (c[0].form == ".bin" or kind == "P1")]
 
 
@@ -30,12 +30,12 @@ def parameter(case: Case) -> Any:
     )
 
 
-def test_each_kind_has_five_inputs_beside_the_report() -> None:
+def test_each_kind_has_five_more_inputs_than_the_report() -> None:
     assert len(CASES) == 21 and min(map(len, CASES.values())) >= 6
 
 
 @pytest.mark.parametrize("case", [parameter(c) for c in ALL])
-def test_case(case: Case, tmp_path: Path) -> None:
+def test_check_compile_and_run_agree_on_each_case(case: Case, tmp_path: Path) -> None:
     done = outcome(case, tmp_path, forked_command.run)
     assert "Traceback" not in done.said
     assert case.said in done.said, done.said

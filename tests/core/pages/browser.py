@@ -1,4 +1,4 @@
-"""Chromium at a width and in a color scheme, and what is asked of every page in it."""
+"""Chromium at a width and in a color scheme, and the checks that every page must pass in it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FLAGS = (
     "disable-component-update", "disable-sync", "disable-quic", "hide-scrollbars",
 )  # fmt: skip
 
-#: The page where it is wider than the screen, and boxes whose content is wider than they are: drawings and code scroll.
+#: Finds a page wider than the screen, and boxes with content wider than themselves, except drawings and code, which scroll.
 CUT = """
 const scrolls = e => getComputedStyle(e).display !== "inline" && getComputedStyle(e).overflowX !== "visible";
 const wide = [...document.querySelectorAll("body *")].filter(e => e.clientWidth && e.scrollWidth > e.clientWidth + 1
@@ -39,7 +39,7 @@ return [...new Set(found)];
 
 @contextmanager
 def opened() -> Iterator[Any]:
-    """A driver of the browser that tools/with-chromium found."""
+    """A driver of the browser found by tools/with-chromium."""
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 
@@ -57,7 +57,7 @@ def opened() -> Iterator[Any]:
 
 
 def show(driver: Any, url: str, width: int, scheme: str, height: int = 900) -> None:
-    """Opens ``url`` anew as on a screen of ``width`` CSS pixels, a phone's where it is narrow."""
+    """Reloads ``url`` on an emulated screen of ``width`` CSS pixels, a phone's if narrow."""
     screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
     asked = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
@@ -67,7 +67,7 @@ def show(driver: Any, url: str, width: int, scheme: str, height: int = 900) -> N
 
 
 def faults(driver: Any) -> list[str]:
-    """What is cut off, broken or, by axe, hard to read on the page that is open."""
+    """The content of the open page that is cut off, broken or, according to axe, hard to read."""
     from axe_core_python.selenium import Axe
 
     cut = [f"cut off: {what}" for what in driver.execute_script(CUT)]

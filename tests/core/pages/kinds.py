@@ -1,4 +1,4 @@
-"""A page of every kind that opdb writes, of something that ran here."""
+"""A page of every kind that opdb writes, from real runs."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Classifier(nn.Module):
 
 
 def make(layers: int = 6) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
-    """What ``opdb check kinds.py:make`` reads: 17 nodes for each layer, and five."""
+    """The model for ``opdb check kinds.py:make``: 17 nodes per layer, and five more."""
     return Classifier(layers), (torch.zeros(1, 16, dtype=torch.int64),)
 
 
@@ -83,7 +83,7 @@ def coverage_of(layers: int) -> Coverage:
 
 
 def debugged(ops: int = 12) -> Report:
-    """Ops of all kinds of distance, with the long names that ExecuTorch gives."""
+    """A report of ops with errors of every size, and long names like ExecuTorch's."""
     gaps = (1e-5, 5e-3, 0.3, None)
     rows = tuple(
         OpRow(

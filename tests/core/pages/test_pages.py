@@ -1,4 +1,4 @@
-"""Pages of every kind in Chromium, at two widths and in both color schemes: nothing cut off, no word broken, axe content."""
+"""Pages of every kind in Chromium, at two widths and in both color schemes: nothing cut off, no broken words, no axe findings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.skipif("OPDB_TEST_CHROMIUM" not in os.environ, reason="tools/with-chromium sets it"),
     pytest.mark.slow,
 ]
-#: What opens more on a page that folds; of cases a few, since axe takes milliseconds for each element.
+#: Scripts that unfold more of a page; only a few cases, since axe takes milliseconds per element.
 _FIRST = "[...document.querySelectorAll('#cases details:not(details details)')].slice(0, 3).forEach(d => d.open = true);"
 OPENED = {
     "check": "document.getElementById('cpu').click(); document.querySelectorAll('details').forEach(d => d.open = true)",
@@ -45,7 +45,7 @@ def driver() -> Iterator[Any]:
 @pytest.mark.parametrize("scheme", browser.SCHEMES)
 @pytest.mark.parametrize("width", browser.WIDTHS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_page_fits_and_can_be_read(
+def test_every_page_fits_and_is_readable(
     driver: Any, pages: dict[str, Path], kind: str, width: int, scheme: str
 ) -> None:
     browser.show(driver, pages[kind].as_uri(), width, scheme)
@@ -65,7 +65,7 @@ def test_a_page_fits_and_can_be_read(
         ('<button aria-label=""></button>', "button-name: <button"),
     ],
 )
-def test_what_is_asked_of_pages_can_fail(driver: Any, tmp_path: Path, body: str, fault: str) -> None:
+def test_the_page_checks_detect_faults(driver: Any, tmp_path: Path, body: str, fault: str) -> None:
     (tmp_path / "page.html").write_text(
         f'<!doctype html><html lang="en"><title>x</title><main><h1>x</h1>{body}</main></html>'
     )
@@ -73,7 +73,7 @@ def test_what_is_asked_of_pages_can_fail(driver: Any, tmp_path: Path, body: str,
     assert [f for f in browser.faults(driver) if f.startswith(fault)]
 
 
-def test_a_module_is_opened_and_a_node_leads_to_its_line(driver: Any, pages: dict[str, Path]) -> None:
+def test_modules_unfold_and_nodes_link_to_their_row(driver: Any, pages: dict[str, Path]) -> None:
     browser.show(driver, pages["check"].as_uri(), 1400, "light")
     boxes = lambda: len(driver.find_elements("css selector", "#graph .box"))  # noqa: E731
     driver.find_element("id", "fold").click()
@@ -96,7 +96,7 @@ def test_a_module_is_opened_and_a_node_leads_to_its_line(driver: Any, pages: dic
     assert driver.find_element("id", "shown").text == "3 of 107 nodes"
 
 
-def test_every_edge_of_the_program_is_drawn_once_all_is_open(driver: Any, pages: dict[str, Path]) -> None:
+def test_every_edge_is_drawn_when_all_modules_are_unfolded(driver: Any, pages: dict[str, Path]) -> None:
     browser.show(driver, pages["check"].as_uri(), 1400, "light")
     driver.find_element("id", "open").click()
     coverage = coverage_of(6)
@@ -107,7 +107,7 @@ def test_every_edge_of_the_program_is_drawn_once_all_is_open(driver: Any, pages:
     assert moving == sum(graph[s] != r.graph for r in coverage.rows for s in r.reads)
 
 
-def test_a_model_of_4000_nodes_is_a_page_that_opens_at_once(driver: Any, tmp_path: Path) -> None:
+def test_a_page_of_4000_nodes_loads_quickly(driver: Any, tmp_path: Path) -> None:
     text = page(coverage_of(240), "models/large.py:make")
     assert len(text.encode()) < LARGEST / 2
     (tmp_path / "large.html").write_text(text, encoding="utf-8")

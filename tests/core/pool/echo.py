@@ -1,4 +1,4 @@
-"""Work for the tests of pools, in a module that other processes can import."""
+"""Jobs for the tests of pools, in a module that other processes can import."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opdb.core.errors import OpdbError
 
 @dataclass(frozen=True)
 class Number:
-    """Asks for a square; ``deaths``: how many processes it ends before."""
+    """A job that asks for a square; ``deaths``: how many processes it kills first."""
 
     value: int
     deaths: int = 0
@@ -42,7 +42,7 @@ class Squarer:
         self.seconds = seconds
 
     def answer(self, job: Number) -> tuple[int, int]:
-        """The square, and which process worked it out."""
+        """The square, and the pid of the process that computed it."""
         time.sleep(self.seconds)
         if job.value < 0:
             raise OpdbError(f"{job.value} is below 0")
@@ -56,4 +56,4 @@ class Squarer:
         return job.value**2, os.getpid()
 
     def close(self) -> None:
-        """Nothing is held."""
+        """There is nothing to release."""

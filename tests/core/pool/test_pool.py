@@ -1,4 +1,4 @@
-"""Pools of processes and of Dask's workers: every job is answered once, whoever dies."""
+"""Pools of processes and of Dask workers: every job is answered once, whichever process dies."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def workers() -> Iterator[Any]:
 
 @pytest.fixture(params=["processes", "dask"])
 def where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """How a pool is to be opened."""
+    """The arguments to open a pool with."""
     monkeypatch.setenv("PYTHONPATH", path_with_tests())
     if request.param == "processes":
         return {"processes": 2}
@@ -45,7 +45,7 @@ def where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> di
 
 
 def squares(pool: Pool, jobs: Iterator[Number]) -> tuple[dict[int, int], set[int]]:
-    """What was answered, and by which processes; nothing twice."""
+    """The answers, and the pids that computed them; checks that none comes twice."""
     found, pids = {}, set()
     for job, (square, pid) in pool.answers(jobs):
         assert job.value not in found
@@ -56,14 +56,14 @@ def squares(pool: Pool, jobs: Iterator[Number]) -> tuple[dict[int, int], set[int
 
 def test_every_job_is_answered_once(where: dict[str, Any]) -> None:
     with open_pool(Squares(seconds=0.02), **where) as pool:
-        for _ in range(2):  # a pool can be asked again
+        for _ in range(2):  # a pool can be used again
             found, pids = squares(pool, map(Number, EXPECTED))
             assert found == EXPECTED and len(pids) == 2
         assert squares(pool, iter(())) == ({}, set())
     assert os.getpid() not in pids
 
 
-def test_jobs_are_read_as_they_are_needed(where: dict[str, Any]) -> None:
+def test_jobs_are_read_lazily(where: dict[str, Any]) -> None:
     read: list[int] = []
 
     def jobs() -> Iterator[Number]:
@@ -77,7 +77,7 @@ def test_jobs_are_read_as_they_are_needed(where: dict[str, Any]) -> None:
 
 
 @pytest.mark.kill
-def test_a_job_that_ends_its_process_is_done_again(where: dict[str, Any], tmp_path: Path) -> None:
+def test_a_job_that_kills_its_process_is_retried(where: dict[str, Any], tmp_path: Path) -> None:
     with open_pool(Squares(), **where) as pool:
         jobs = (Number(n, DEATHS - 1 if n == 7 else 0, str(tmp_path)) for n in EXPECTED)
         found, _ = squares(pool, jobs)
@@ -86,7 +86,7 @@ def test_a_job_that_ends_its_process_is_done_again(where: dict[str, Any], tmp_pa
 
 
 @pytest.mark.kill
-def test_a_job_that_ends_every_process_is_one_clear_error(where: dict[str, Any], tmp_path: Path) -> None:
+def test_a_job_that_kills_every_process_is_one_clear_error(where: dict[str, Any], tmp_path: Path) -> None:
     with (
         pytest.raises(OpdbError, match=r"ended at number 7.*what was answered before is kept"),
         open_pool(Squares(), **where) as pool,
@@ -95,8 +95,8 @@ def test_a_job_that_ends_every_process_is_one_clear_error(where: dict[str, Any],
 
 
 @pytest.mark.kill
-def test_a_job_that_dask_gives_up_runs_once_more_alone(workers: Any, tmp_path: Path) -> None:
-    """Dask counts a death for jobs that only waited at the worker too, so they must not be named as its cause."""
+def test_a_job_dropped_by_dask_runs_once_more_alone(workers: Any, tmp_path: Path) -> None:
+    """Dask also counts a death against jobs that were only queued at the worker, so they must not be blamed for it."""
     deaths = ALLOWED_DEATHS + 1
     with open_pool(Squares(), dask=workers.scheduler_address) as pool:
         found, _ = squares(pool, (Number(n, deaths if n == 7 else 0, str(tmp_path)) for n in EXPECTED))
@@ -104,7 +104,7 @@ def test_a_job_that_dask_gives_up_runs_once_more_alone(workers: Any, tmp_path: P
     assert len(list(tmp_path.iterdir())) == deaths
 
 
-def test_a_jobs_own_mistake_is_its_answer_and_a_fault_is_raised(where: dict[str, Any]) -> None:
+def test_a_jobs_error_is_its_answer_and_a_fault_is_raised(where: dict[str, Any]) -> None:
     with open_pool(Squares(), **where) as pool:
         ((_, answer),) = pool.answers(iter([Number(-4)]))
         assert isinstance(answer, OpdbError) and str(answer) == "-4 is below 0"
@@ -113,7 +113,7 @@ def test_a_jobs_own_mistake_is_its_answer_and_a_fault_is_raised(where: dict[str,
 
 
 @pytest.mark.kill
-def test_a_worker_is_killed_from_outside(workers: Any) -> None:
+def test_a_worker_killed_from_outside_is_replaced(workers: Any) -> None:
     with open_pool(Squares(seconds=0.05), dask=workers.scheduler_address) as pool:
         found: dict[int, int] = {}
         for job, (square, _) in pool.answers(map(Number, EXPECTED)):
@@ -124,7 +124,7 @@ def test_a_worker_is_killed_from_outside(workers: Any) -> None:
     assert found == EXPECTED
 
 
-def test_without_a_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_scheduler_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
     monkeypatch.setattr(cluster, "CONNECT", 1.0)
     with pytest.raises(
@@ -135,19 +135,19 @@ def test_without_a_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("address", ["nonsense://x:1", "127.0.0.1:8786", "tcp://host", "tcp://host:none", ""])
-def test_what_is_no_address(address: str) -> None:
+def test_invalid_addresses_are_rejected(address: str) -> None:
     pytest.importorskip("distributed")
     with pytest.raises(OpdbError, match=f"--dask {address}: not the address of a Dask scheduler"):
         open_pool(Squares(), dask=address)
 
 
-def test_without_dask(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_dask_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(MissingExtra, match=r"pip install 'opdb\[dask\]'"):
         open_pool(Squares(), dask="tcp://127.0.0.1:9")
 
 
-def test_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scheduler_without_workers_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "WORKERS", 1.0)
     with (
         local_cluster(0) as empty,
@@ -157,7 +157,7 @@ def test_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.kill
-def test_all_workers_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_losing_all_workers_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "WORKERS", 2.0)
     with (
         local_cluster(1) as one,
@@ -170,7 +170,7 @@ def test_all_workers_leave(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.kill
-def test_the_scheduler_is_killed(tmp_path: Path) -> None:
+def test_a_killed_scheduler_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "scheduler.json"
     with (
         scheduler(file) as (process, address),
@@ -184,8 +184,8 @@ def test_the_scheduler_is_killed(tmp_path: Path) -> None:
         assert done < len(EXPECTED) - 1
 
 
-def test_another_opdb_at_the_workers(tmp_path: Path) -> None:
-    """The metadata of another version is found first."""
+def test_workers_with_another_opdb_are_refused(tmp_path: Path) -> None:
+    """The metadata of the other version is found first."""
     other = tmp_path / "opdb-9.9.dist-info"
     other.mkdir()
     (other / "METADATA").write_text("Metadata-Version: 2.1\nName: opdb\nVersion: 9.9\n")
@@ -198,7 +198,7 @@ def test_another_opdb_at_the_workers(tmp_path: Path) -> None:
         open_pool(Squares(), dask=made.scheduler_address)
 
 
-def test_other_libraries_at_the_workers(workers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_with_other_libraries_are_refused(workers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPDB_TEST_FACT", "new")
     with pytest.raises(
         OpdbError, match="would not give the same results: the fact is same there and new here"
@@ -206,8 +206,8 @@ def test_other_libraries_at_the_workers(workers: Any, monkeypatch: pytest.Monkey
         open_pool(Squares(), dask=workers.scheduler_address)
 
 
-def test_another_worker_joins_late(workers: Any) -> None:
-    """It is refused when it begins to answer."""
+def test_a_different_worker_joining_late_is_refused(workers: Any) -> None:
+    """The refusal comes with its first answer."""
     with (
         open_pool(Squares(seconds=0.1), dask=workers.scheduler_address) as pool,
         dask_worker(workers.scheduler_address, OPDB_TEST_FACT="other") as late,

@@ -1,4 +1,4 @@
-"""Calibration data: what each form of --data gives, and what is said of data that do not fit."""
+"""Calibration data: the samples from each form of --data, and the errors for data that do not fit."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ def test_an_archive_is_one_sample_or_a_stack(tmp_path: Path) -> None:
     assert (five[3]["x"] == values(5, 2, 3)[3]).all()
 
 
-def test_a_folder_s_archives_in_the_order_of_their_names(tmp_path: Path) -> None:
+def test_archives_of_a_folder_are_read_in_name_order(tmp_path: Path) -> None:
     for i in (2, 0, 1):
         np.savez(tmp_path / f"{i}.npz", x=np.full((2, 3), i, np.float32))
     assert [s["x"][0, 0] for s in read_samples(str(tmp_path), [X])] == [0, 1, 2]
 
 
 @pytest.mark.parametrize("sample", [values(2, 3), (values(2, 3),), {"x": values(2, 3)}, [values(2, 3)]])
-def test_what_a_callable_yields(sample: Any) -> None:
+def test_a_callable_may_yield_samples_in_any_form(sample: Any) -> None:
     found = read_samples("m:f", [X], found=lambda _: lambda: iter([sample, sample]))
     assert len(found) == 2 and (found[1]["x"] == values(2, 3)).all()
 
 
-def test_random_numbers_are_those_of_the_seed() -> None:
+def test_random_data_depend_only_on_the_seed() -> None:
     first, again, other = (read_samples(s, [X, IDS]) for s in ("random", "random:0", "random:1"))
     assert len(first) == DRAWN and {s["ids"].dtype for s in first} == {np.dtype(np.int32)}
     assert (first[3]["x"] == again[3]["x"]).all() and (first[3]["x"] != other[3]["x"]).any()
 
 
-def test_the_example_is_in_the_order_of_the_inputs() -> None:
+def test_example_data_follow_the_input_order() -> None:
     (sample,) = read_samples("example", [X, IDS], example=[values(2, 3), np.array([3, 4])])
     assert sample["ids"].tolist() == [3, 4]
 
@@ -77,7 +77,7 @@ def _fails() -> Any:
         ("m:f", _fails, "m:f: ValueError: no such image"),
     ],
 )  # fmt: skip
-def test_data_that_do_not_fit(
+def test_data_that_do_not_fit_are_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: str, made: Any, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -90,7 +90,7 @@ def test_data_that_do_not_fit(
         read_samples(spec, [X], found=found)
 
 
-def test_inputs_with_different_numbers_of_samples(tmp_path: Path) -> None:
+def test_inputs_need_equal_numbers_of_samples(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=values(5, 2, 3), ids=np.zeros((4, 2), np.int32))
     with pytest.raises(OpdbError, match=r"different numbers of samples: x \[5, 2, 3\], ids \[4, 2\]"):
         read_samples(str(tmp_path / "a.npz"), [X, IDS])
@@ -100,7 +100,7 @@ def test_inputs_with_different_numbers_of_samples(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-def test_inputs_of_a_program() -> None:
+def test_the_inputs_of_a_program_are_described() -> None:
     torch = pytest.importorskip("torch")
 
     class Net(torch.nn.Module):  # type: ignore[name-defined,misc]
@@ -112,7 +112,7 @@ def test_inputs_of_a_program() -> None:
     assert [t.name for t in program_inputs(program, ["a", "b"])] == ["a", "b"]
 
 
-def test_one_number_is_a_sample_of_an_input_without_dimensions() -> None:
+def test_a_number_is_a_sample_of_a_scalar_input() -> None:
     one = GraphTensor("one", "f32", (1,), "APP_WRITE")
     (sample,) = read_samples("example", [X, one], example=[values(2, 3), np.array(0.5, np.float32)])
     assert sample["one"].shape == (1,) and sample["one"][0] == 0.5

@@ -1,4 +1,4 @@
-"""Arrays for the inputs of a graph: every form, every mistake."""
+"""Arrays for the inputs of a graph: every form, every error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def saved(path: Path, value: Any) -> str:
     return str(path)
 
 
-def test_forms(tmp_path: Path) -> None:
+def test_inputs_are_read_from_every_form(tmp_path: Path) -> None:
     x, n, q = np.arange(6.0).reshape(2, 3), np.arange(4, dtype=np.int64), np.array([1, 2, 3], np.uint8)
     xs, ns, qs = (saved(tmp_path / f"{k}.npy", v) for k, v in (("x", x), ("n", n), ("q", q)))
     np.savez(tmp_path / "all.npz", x=x, q=q)
@@ -42,7 +42,7 @@ def test_forms(tmp_path: Path) -> None:
         assert np.array_equal(fed["x"], x) and np.array_equal(fed["n"], n) and np.array_equal(fed["q"], q)
 
 
-def test_a_number_without_dimensions_is_taken_for_one_element(tmp_path: Path) -> None:
+def test_a_scalar_fills_an_input_of_one_element(tmp_path: Path) -> None:
     one = GraphTensor("t", "f32", (1,), "APP_WRITE")
     for given in (np.float32(0.5), np.array([0.5], np.float32)):
         fed = feed([saved(tmp_path / "t.npy", given)], [one])["t"]
@@ -64,7 +64,7 @@ def test_random_is_fixed_by_its_seed() -> None:
 
 
 @pytest.mark.parametrize("kind", [d for d in DTYPES if d.numpy], ids=lambda d: d.short)
-def test_drawn(kind: Any) -> None:
+def test_random_values_suit_the_data_type(kind: Any) -> None:
     tensor = GraphTensor("t", kind.short, (50, 40), "APP_WRITE", quant=Quant("SCALE_OFFSET", (1.0,), (0,)))
     values = drawn(tensor, np.random.default_rng(0))
     assert (values.dtype, values.shape) == (np.dtype(kind.numpy), (50, 40))
@@ -76,7 +76,7 @@ def test_drawn(kind: Any) -> None:
         assert set(np.unique(values)) == {0, 1}
 
 
-def test_real_numbers(tmp_path: Path) -> None:
+def test_real_numbers_are_quantized(tmp_path: Path) -> None:
     path = saved(tmp_path / "q.npy", np.array([0.25, 0.75, 1e9]))  # 0.25 / 0.5 + 10 = 10.5 -> 10, 11.5 -> 12
     assert feed([path], [Q], real=True)["q"].tolist() == [10, 12, 255]
     raw = tmp_path / "q.raw"
@@ -85,7 +85,7 @@ def test_real_numbers(tmp_path: Path) -> None:
     assert feed([saved(tmp_path / "x.npy", np.ones((2, 3)))], [X], real=True)["x"].tolist() == [[1.0] * 3] * 2
 
 
-def test_mistakes(tmp_path: Path) -> None:
+def test_unusable_inputs_are_rejected(tmp_path: Path) -> None:
     x = saved(tmp_path / "x.npy", np.zeros((2, 3), np.float32))
     wide = saved(tmp_path / "wide.npy", np.zeros((3, 2), np.float32))
     big = saved(tmp_path / "big.npy", np.array([2**31, 0, 0, 0]))

@@ -1,4 +1,4 @@
-"""What is compiled: programs and op configs as graphs."""
+"""Programs and op configs as graphs to compile."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def config(op: str = "Relu", *, inputs: Any = (F,), outputs: Any = (F,), **more:
     return from_json({"op": op, "inputs": list(inputs), "outputs": list(outputs), **more})
 
 
-def test_a_config_as_a_graph() -> None:
+def test_a_config_becomes_a_graph() -> None:
     static = F | {"type": "STATIC", "data": [[1, 2, 3], [4, 5, 6]], "name": "w"}
     graph = config_graph(config("Op", inputs=[F, static, {"type": "NULL"}, F], package="mine"), "g")
     assert {t.name: t.type for t in graph.tensors.values()} == {
@@ -39,13 +39,13 @@ def test_slots_are_put_in_order() -> None:
     assert graph.ops[0].inputs == ("x", "weight")
 
 
-def test_one_tensor_twice() -> None:
+def test_a_tensor_may_be_used_twice() -> None:
     x = F | {"name": "x"}
     graph = config_graph(config("ElementWiseAdd", inputs=[x, x]), "g")
     assert (list(graph.tensors), graph.ops[0].inputs) == (["x", "out0"], ("x", "x"))
 
 
-def test_names() -> None:
+def test_graphs_are_named_after_ids_and_models() -> None:
     graphs = config_graphs([("f:1", config(id="first")), ("f:2", config("Sigmoid"))])
     assert [g.name for g in graphs] == ["first", "Sigmoid_1"]
     assert chosen(graphs, None) == graphs
@@ -67,17 +67,17 @@ def test_names() -> None:
         (config(outputs=[F | {"name": "y"}, F | {"name": "y"}]), r"outputs\.y: another tensor has the name 'y'"),
     ],
 )  # fmt: skip
-def test_mistakes(wrong: OpConfig, message: str) -> None:
+def test_faulty_configs_are_rejected(wrong: OpConfig, message: str) -> None:
     with pytest.raises(ConfigError, match=f"here: {message}"):
         config_graphs([("here", wrong)])
 
 
-def test_ids_are_used_once() -> None:
+def test_duplicate_ids_are_rejected() -> None:
     with pytest.raises(ConfigError, match="f:2: id 'a' is that of f:1 too"):
         config_graphs([("f:1", config(id="a")), ("f:2", config(id="a"))])
 
 
-def test_judged() -> None:
+def test_rejected_graphs_get_reasons() -> None:
     good = config_graph(config(), "good")
     bad = config_graph(config(outputs=[F | {"shape": [3, 2]}]), "bad")
     unknown = config_graph(OpConfig("NoSpec", (TensorConfig("x", "f32", (1,)),)), "unknown")

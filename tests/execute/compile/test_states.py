@@ -9,7 +9,7 @@ from opdb.core.errors import OpdbError
 from opdb.execute.compile.states import State, recorded, states_json
 
 
-def test_a_record_comes_back() -> None:
+def test_a_record_survives_a_round_trip() -> None:
     states = (
         State("cache", "b_cache", "index_copy", np.zeros((2, 3), np.float32), "net"),
         State("count", "b_count", "add", np.array([3], np.int32), "net"),
@@ -27,7 +27,7 @@ def test_a_record_comes_back() -> None:
 @pytest.mark.parametrize(
     "change", [{"shape": [9]}, {"initial": "no base64"}, {"stored": "no type"}, {"input": None}]
 )
-def test_a_damaged_record(change: dict[str, object]) -> None:
+def test_a_damaged_record_is_rejected(change: dict[str, object]) -> None:
     entry = states_json((State("count", "b_count", "add", np.array([3], np.int32), "net"),))[0] | change
     if change.get("input", 0) is None:
         del entry["input"]

@@ -1,4 +1,4 @@
-"""The vendor's libraries, if they are installed; the folder's helpers are modules of their own."""
+"""The vendor's libraries, if installed; makes the folder's helpers importable as modules."""
 
 from __future__ import annotations
 

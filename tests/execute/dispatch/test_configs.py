@@ -1,4 +1,4 @@
-"""Graphs of op configs: chained by the names of tensors, run without PyTorch."""
+"""Graphs of op configs: chained by tensor names, run without PyTorch."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def test_a_chain_is_a_graph(cpu: Backend) -> None:
 
 
 @pytest.mark.parametrize("outputs", [None, ("y", "h"), ("p",)])
-def test_outputs_are_what_nobody_reads_or_what_is_named(outputs: tuple[str, ...] | None) -> None:
+def test_outputs_are_unread_or_named_tensors(outputs: tuple[str, ...] | None) -> None:
     graph = graph_of(CHAIN, outputs=outputs)
     assert tuple(e.name for e in graph.outputs) == (outputs or ("y",))
     kept = replace(CHAIN[1], outputs=(t("p", 2, 6, kind="APP_READ"),))
     assert [e.name for e in graph_of([CHAIN[0], kept, CHAIN[2]]).outputs] == ["p", "y"]
 
 
-def test_one_op_on_the_kernels_between_two_graphs(cpu: Backend) -> None:
+def test_an_op_runs_on_kernels_between_two_graphs(cpu: Backend) -> None:
     plan = partition(graph_of(CHAIN), CPU, host_ops=["Softmax"])
     assert [s.name for s in plan.segments] == ["qnn_0", "kernels_1", "qnn_2"]
     with Dispatcher(plan, cpu) as dispatcher:
@@ -136,8 +136,8 @@ def test_an_unknown_output_is_an_error() -> None:
         graph_of(CHAIN, outputs=["q"])
 
 
-def test_omitted_inputs_and_json(cpu: Backend) -> None:
-    """LayerNorm without gamma, from the JSON of op configs."""
+def test_a_json_config_may_omit_inputs(cpu: Backend) -> None:
+    """LayerNorm without gamma, read from the JSON of op configs."""
     raw = {
         "op": "LayerNorm",
         "inputs": [
@@ -160,7 +160,7 @@ def test_omitted_inputs_and_json(cpu: Backend) -> None:
         np.testing.assert_allclose(dispatcher.run([x])["y"], norm, rtol=1e-5, atol=1e-5)
 
 
-def test_no_torch_is_loaded_and_plans_do_not_depend_on_hashes() -> None:
+def test_plans_need_no_torch_and_no_fixed_hash_seed() -> None:
     program = """
 import sys, numpy as np
 from opdb.execute.dispatch import Dispatcher, graph_of, partition

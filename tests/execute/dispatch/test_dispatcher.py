@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.vendor, pytest.mark.torch, pytest.mark.native]
 # -- all on QNN
 
 
-def test_a_whole_model_on_qnn_is_prepared_once_and_gives_the_same_a_hundred_times(cpu: Backend) -> None:
+def test_a_model_on_qnn_gives_the_same_results_in_100_runs(cpu: Backend) -> None:
     module, (x,) = guide_model()
     x = x[:8]
     plan = plan_of(module, x)
@@ -64,7 +64,7 @@ def test_the_callers_own_arrays_need_no_copies(cpu: Backend) -> None:
 # -- op by op
 
 
-def test_a_listed_op_runs_on_the_c_kernels_between_two_graphs_without_copies(cpu: Backend) -> None:
+def test_a_listed_op_runs_on_the_c_kernels_without_copies(cpu: Backend) -> None:
     module, x = seeded(lambda: Attention(16)), torch.randn(2, 5, 16)
     for name in ("Softmax", "aten.softmax", "aten.softmax.int"):
         plan = plan_of(module, x, host_ops=[name])
@@ -88,7 +88,7 @@ def test_a_listed_op_runs_on_the_c_kernels_between_two_graphs_without_copies(cpu
     assert {c.why for c in report.copies if c.kind == "layout"} <= {"Transpose to [2, 16, 5]"}
 
 
-def test_an_op_without_a_spec_is_an_error_that_lists_all(cpu: Backend) -> None:
+def test_one_error_lists_all_ops_without_a_spec(cpu: Backend) -> None:
     module, x = Call(lambda x: torch.relu(torch.cumprod(torch.erfc(torch.relu(x)), 1))), torch.randn(3, 4)
     with pytest.raises(PlanError) as error:
         plan_of(module, x)
@@ -114,8 +114,8 @@ def test_an_op_without_a_spec_is_an_error_that_lists_all(cpu: Backend) -> None:
     assert [(s.tensor, s.source, s.to, s.bytes) for s in report.shared] == [("relu", "qnn_0", "torch_1", 48)]
 
 
-def test_a_rejected_form_is_told_with_its_rule() -> None:
-    """A softmax that converts: the spec's guard refuses it; PyTorch runs it as it is."""
+def test_a_rejected_form_names_its_rule() -> None:
+    """The spec's guard rejects a softmax with a dtype conversion; PyTorch runs it unchanged."""
     module, x = Call(lambda x: torch.softmax(x, 1, dtype=torch.float64)), torch.randn(3, 4)
     with pytest.raises(PlanError, match=r"softmax.*Softmax\.M_aten\.softmax\.int: .*converts"):
         plan_of(module, x)
@@ -126,8 +126,8 @@ def test_a_rejected_form_is_told_with_its_rule() -> None:
         agree(dispatcher.run([x]), truth(module, x))
 
 
-def test_what_qnn_refuses_and_a_kernel_computes_goes_to_the_kernel(cpu: Backend) -> None:
-    """QNN CPU documents Softmax to rank 5; the definition has no limit, and neither has our kernel."""
+def test_ops_refused_by_qnn_go_to_a_kernel(cpu: Backend) -> None:
+    """QNN CPU documents Softmax up to rank 5; the definition has no limit, and neither has our kernel."""
     module = Call(lambda a: torch.relu(torch.softmax(torch.tanh(a), -1)))
     a = torch.randn(1, 2, 1, 2, 3, 4)
     plan = plan_of(module, a, unsupported="host")
@@ -148,7 +148,7 @@ def test_what_qnn_refuses_and_a_kernel_computes_goes_to_the_kernel(cpu: Backend)
 # -- module by module
 
 
-def test_modules_are_forced_to_a_side(cpu: Backend) -> None:
+def test_modules_can_be_forced_to_qnn_or_the_host(cpu: Backend) -> None:
     module, x = seeded(Model), torch.randn(2, 5, 16)
     plan = plan_of(module, x, host_modules=["layers.0.attn"])
     for p in plan.placements:
@@ -165,7 +165,7 @@ def test_modules_are_forced_to_a_side(cpu: Backend) -> None:
             assert dispatcher.report().count("between") == 0
 
 
-def test_a_module_asked_for_on_qnn_is_not_sent_elsewhere() -> None:
+def test_a_module_requested_on_qnn_is_not_moved() -> None:
     class Two(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -181,7 +181,7 @@ def test_a_module_asked_for_on_qnn_is_not_sent_elsewhere() -> None:
 # -- shapes of programs
 
 
-def test_a_diamond_is_two_graphs_and_no_cycle(cpu: Backend) -> None:
+def test_a_diamond_becomes_two_graphs_without_a_cycle(cpu: Backend) -> None:
     def call(x: Any) -> Any:
         y = torch.relu(x)
         return torch.tanh(y) + torch.cumprod(y, 0)
@@ -196,7 +196,7 @@ def test_a_diamond_is_two_graphs_and_no_cycle(cpu: Backend) -> None:
 
 
 def test_layouts_at_the_ends_of_graphs_are_counted(cpu: Backend) -> None:
-    """Conv2d is NHWC: in from NCHW and back for PyTorch's erfc, and again behind it."""
+    """Conv2d is NHWC: NCHW inputs are converted, back for PyTorch's erfc, and again after it."""
     module = seeded(lambda: nn.Sequential(nn.Conv2d(3, 4, 3), Call(torch.erfc), nn.Conv2d(4, 2, 1)))
     x = torch.randn(1, 3, 8, 6)
     with Dispatcher(plan_of(module, x, unsupported="host", host="torch"), cpu) as dispatcher:
@@ -226,7 +226,7 @@ def test_inputs_constants_and_repeated_results_may_be_outputs(cpu: Backend) -> N
         assert not np.shares_memory(got[plan.outputs[0]], x.numpy())
 
 
-def test_int64_goes_through_qnn_as_int32_or_says_so(cpu: Backend) -> None:
+def test_int64_passes_qnn_as_int32_or_is_rejected(cpu: Backend) -> None:
     def call(n: Any) -> Any:
         return torch.maximum(torch.cumprod(n, 0), n)
 
@@ -242,7 +242,7 @@ def test_int64_goes_through_qnn_as_int32_or_says_so(cpu: Backend) -> None:
         agree(dispatcher.run([n]), truth(Call(call), n))
 
 
-def test_bfloat16_is_given_as_bits() -> None:
+def test_bfloat16_results_are_returned_as_bits() -> None:
     x = torch.randn(5).to(torch.bfloat16)
     with Dispatcher(plan_of(Call(lambda x: torch.cumprod(x, 0)), x, unsupported="host", host="torch")) as d:
         for given in (x, x.view(torch.uint16).numpy()):
@@ -250,7 +250,7 @@ def test_bfloat16_is_given_as_bits() -> None:
             assert np.array_equal(y, torch.cumprod(x, 0).view(torch.uint16).numpy())
 
 
-def test_a_programs_nodes_that_nothing_reads_are_listed() -> None:
+def test_unused_nodes_of_a_program_are_listed() -> None:
     x = torch.randn(2, 2)
     program = export(Call(lambda x: torch.relu(x) + 1), (x,))
     graph = program.graph
@@ -264,7 +264,7 @@ def test_a_programs_nodes_that_nothing_reads_are_listed() -> None:
     assert "nothing reads its results" in plan.table()
 
 
-def test_pytorchs_results_are_kept_only_while_they_are_read() -> None:
+def test_pytorchs_results_are_freed_after_their_last_use() -> None:
     x = torch.randn(4)
     plan = plan_of(Call(lambda x: x.erfc().digamma().cumprod(0).erfc()), x, unsupported="host", host="torch")
     (segment,) = plan.segments
@@ -277,7 +277,7 @@ def test_pytorchs_results_are_kept_only_while_they_are_read() -> None:
 # -- HTP
 
 
-def test_htp_with_the_host_between(htp: Backend) -> None:
+def test_host_nodes_can_run_between_htp_graphs(htp: Backend) -> None:
     class Net(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -298,7 +298,7 @@ def test_htp_with_the_host_between(htp: Backend) -> None:
         assert (dispatcher.report().count("between"), len(dispatcher.report().shared)) == (1, 2)
 
 
-def test_htp_in_half_precision_beside_pytorch_in_single(htp: Backend) -> None:
+def test_half_precision_htp_works_with_float32_pytorch(htp: Backend) -> None:
     module, x = Call(lambda x: torch.relu(torch.cumprod(torch.tanh(x), 1))), torch.randn(3, 8)
     plan = plan_of(module, x, target=HTP, float_dtype="f16", unsupported="host", host="torch")
     with Dispatcher(plan, htp) as dispatcher:

@@ -17,7 +17,7 @@ SIDES = ("qnn", "kernels", "torch")
 
 @st.composite
 def graphs(draw: st.DrawFn) -> tuple[list[list[int]], list[str]]:
-    """Up to 14 nodes; each reads up to 3 earlier ones, near ones more often."""
+    """Up to 14 nodes; each reads up to 3 earlier ones, nearby ones more often."""
     n = draw(st.integers(0, 14))
     reads = [
         sorted(draw(st.sets(st.integers(max(0, i - draw(st.sampled_from((2, 14)))), i - 1), max_size=3)))
@@ -88,30 +88,30 @@ def test_the_order_is_topological_and_complete(case: tuple[list[list[int]], list
 
 
 def test_a_diamond_is_not_merged_across_the_host() -> None:
-    """0 -> host 1 -> 3 and 0 -> 2 -> 3: joining 0, 2 and 3 would wait for itself."""
+    """0 -> host 1 -> 3 and 0 -> 2 -> 3: a group of 0, 2 and 3 would wait for itself."""
     reads, joins = [[], [0], [0], [1, 2]], [True, False, True, True]
     assert groups(reads, joins) == [0, 1, 0, 3]
 
 
 def test_a_host_node_beside_a_chain_does_not_cut_it() -> None:
-    """0 -> 2 with host 1 -> 2: 1 waits for nobody, so one graph holds 0 and 2 after it."""
+    """0 -> 2 with host 1 -> 2: 1 depends on nothing, so one graph has 0 and 2 after it."""
     assert groups([[], [], [0, 1]], [True, False, True]) == [0, 1, 0]
     assert in_order([[], [], [0, 1]], [0, 1, 0], ["qnn", "torch", "qnn"]) == [[1], [0, 2]]
 
 
-def test_host_nodes_that_wait_for_nobody_cut_nothing() -> None:
+def test_host_nodes_without_inputs_cut_nothing() -> None:
     """Host nodes 1 and 3 feed 2 and 4: both run before the one graph of 0, 2 and 4."""
     reads = [[], [], [0, 1], [], [0, 2, 3]]
     assert groups(reads, [True, False, True, False, True]) == [0, 1, 0, 3, 0]
 
 
-def test_a_way_around_through_a_late_member_is_seen() -> None:
-    """2 -> host 4 -> 5 forbids 5 beside 2, although their group has a member after 5."""
+def test_a_path_around_a_late_member_is_found() -> None:
+    """2 -> host 4 -> 5 forbids 5 in the group of 2, although the group has a member after 5."""
     reads = [[], [], [1], [0, 1], [1, 2], [0, 2, 4], [0, 2]]
     assert groups(reads, [True, False, True, True, False, True, True]) == [0, 1, 0, 0, 4, 5, 0]
 
 
-def test_nodes_must_come_after_what_they_read() -> None:
+def test_nodes_must_come_after_their_inputs() -> None:
     with pytest.raises(OpdbError, match="node 0 reads"):
         groups([[1], []], [True, True])
 

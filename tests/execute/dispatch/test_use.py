@@ -1,4 +1,4 @@
-"""Dispatchers in use: threads, memory, mistakes, and what is released."""
+"""Dispatchers in use: threads, memory, errors, and releasing resources."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_threads_share_a_dispatcher(cpu: Backend) -> None:
 
 
 def test_an_output_may_be_the_next_input(cpu: Backend) -> None:
-    """A state that goes round in the dispatcher's own memory is read before it is overwritten."""
+    """A state circulating in the dispatcher's own memory is read before it is overwritten."""
 
     def call(x: Any, state: Any) -> Any:
         new = torch.relu(x) + state
@@ -61,7 +61,7 @@ def test_an_output_may_be_the_next_input(cpu: Backend) -> None:
             given, state = out[plan.outputs[0]], torch.from_numpy(wanted[0])
 
 
-def test_inputs_of_any_memory(cpu: Backend) -> None:
+def test_inputs_may_have_any_memory_layout(cpu: Backend) -> None:
     module = Call(lambda x, y: (torch.relu(x), torch.cumprod(y, 0)))
     x = torch.randn(3, 4)
     with Dispatcher(plan_of(module, x, x.clone(), unsupported="host", host="torch"), cpu) as dispatcher:
@@ -74,7 +74,7 @@ def test_inputs_of_any_memory(cpu: Backend) -> None:
         agree(dispatcher.run([x.double(), x.half()]), truth(module, x, x.half().float()))
 
 
-def test_mistakes_are_told(cpu: Backend) -> None:
+def test_bad_inputs_are_rejected(cpu: Backend) -> None:
     module, x = Call(lambda x: torch.relu(torch.erfc(torch.tanh(x)))), torch.randn(2, 3)
     plan = plan_of(module, x, unsupported="host", host="torch")
     with Dispatcher(plan, cpu) as dispatcher:
@@ -108,19 +108,19 @@ def test_mistakes_are_told(cpu: Backend) -> None:
         ({"host_modules": ["layers"], "qnn_modules": ["layers"]}, "choose one"),
     ],
 )  # fmt: skip
-def test_choices_that_are_none(options: dict[str, Any], words: str) -> None:
+def test_invalid_options_are_rejected(options: dict[str, Any], words: str) -> None:
     with pytest.raises(OpdbError, match=words):
         plan_of(seeded(lambda: Model(4, 1)), torch.randn(1, 2, 4), **options)
 
 
-def test_ops_that_are_known_but_absent_may_be_listed() -> None:
+def test_listed_host_ops_may_be_absent_from_the_model() -> None:
     plan = plan_of(
         Call(torch.relu), torch.randn(3), host_ops=["Softmax", "aten.embedding", "aten.erfc.default"]
     )
     assert [p.runs_on for p in plan.placements] == ["qnn"]
 
 
-def test_a_context_goes_with_its_dispatcher(cpu: Backend) -> None:
+def test_closing_a_dispatcher_releases_its_context(cpu: Backend) -> None:
     module, x = Call(torch.relu), torch.randn(3)
     dispatcher = Dispatcher(plan_of(module, x), cpu)
     handles = len(cpu._backend._children)
@@ -132,7 +132,7 @@ def test_a_context_goes_with_its_dispatcher(cpu: Backend) -> None:
     assert len(cpu._backend._children) == handles - 1
 
 
-def test_a_graph_that_the_library_refuses_leaves_nothing(cpu: Backend, monkeypatch: Any) -> None:
+def test_a_refused_graph_leaves_no_handles(cpu: Backend, monkeypatch: Any) -> None:
     """The second of two graphs is refused: the first one's context is released."""
     x = torch.randn(2, 3)
     plan = plan_of(Call(lambda x: torch.relu(torch.erfc(torch.tanh(x)))), x, unsupported="host", host="torch")

@@ -39,7 +39,7 @@ SMALL = chain("Relu", 1, (2, 3), "small")
 def signalled(
     worker: VendorWorker, number: int, seen: list[tuple[str, str]]
 ) -> Callable[[str, str, float], None]:
-    """Progress that sends a signal to the child from another thread, shortly after finalization began."""
+    """A progress callback that signals the child from another thread, shortly after finalization begins."""
 
     def progress(stage: str, graph: str, so_far: float) -> None:
         seen.append((stage, graph))
@@ -52,7 +52,7 @@ def signalled(
 
 
 @pytest.mark.parametrize(("backend", "soc"), [("CPU", None), ("HTP", "SM8650")])
-def test_compiled_then_executed(backend: str, soc: str | None, tmp_path: Path) -> None:
+def test_a_compiled_file_can_be_executed(backend: str, soc: str | None, tmp_path: Path) -> None:
     x = np.random.default_rng(1).normal(size=(2, 3)).astype(np.float32)
     seen: list[tuple[str, str]] = []
     options = GraphOptions(precision="fp16" if soc else None)
@@ -85,7 +85,7 @@ def test_compiled_then_executed(backend: str, soc: str | None, tmp_path: Path) -
             worker.execute("none", {"h0": x})
 
 
-def test_killed_while_it_finalizes(tmp_path: Path) -> None:
+def test_a_kill_during_finalization_is_a_crash(tmp_path: Path) -> None:
     seen: list[tuple[str, str]] = []
     with VendorWorker("HTP", "SM8650") as worker:
         result = worker.compile(
@@ -100,7 +100,7 @@ def test_killed_while_it_finalizes(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["f"]
 
 
-def test_stopped_while_it_finalizes(tmp_path: Path) -> None:
+def test_a_stop_during_finalization_is_a_hang(tmp_path: Path) -> None:
     seen: list[tuple[str, str]] = []
     with VendorWorker("HTP", "SM8650", timeout=2) as worker:
         worker.info()
@@ -110,14 +110,14 @@ def test_stopped_while_it_finalizes(tmp_path: Path) -> None:
         assert 1.9 < time.monotonic() - begun < 60
         assert (result.stage, result.graph) == ("finalize", "chain")
         assert (result.verdict, result.code, result.code_name) == ("hung", 0, "")
-        assert seen.count(("finalize", "chain")) >= 2  # told again while it goes on
+        assert seen.count(("finalize", "chain")) >= 2  # reported again while it continues
         assert pid is not None
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
         assert worker.compile([SMALL], tmp_path / "f").stage == "done"
 
 
-def test_a_config_that_crashes_htp(tmp_path: Path) -> None:
+def test_a_crash_in_the_htp_validator_is_reported(tmp_path: Path) -> None:
     """The validator of 2.47 crashes on a b with scales along an axis (HTP-0052)."""
     affine = Quant("SCALE_OFFSET", (0.1,), (0,))
     along = Quant("AXIS_SCALE_OFFSET", (0.1,) * 4, (0,) * 4, axis=1)
@@ -131,7 +131,7 @@ def test_a_config_that_crashes_htp(tmp_path: Path) -> None:
     assert (made.size, os.listdir(tmp_path)) == (0, [])
 
 
-def test_killed_while_it_executes(tmp_path: Path) -> None:
+def test_a_kill_during_execution_is_a_crash(tmp_path: Path) -> None:
     x = np.zeros((1, 64, 64, 32), np.float32)
     with VendorWorker("CPU") as worker:
         assert worker.compile([LONG], tmp_path / "f").stage == "done"
@@ -149,7 +149,7 @@ def test_killed_while_it_executes(tmp_path: Path) -> None:
         assert worker.load(tmp_path / "f").stage == "done"
 
 
-def test_refused(tmp_path: Path) -> None:
+def test_refused_graphs_name_the_stage_and_node(tmp_path: Path) -> None:
     params = (ParamConfig("epsilon", "f32", 1e-6), ParamConfig("axes", "u32", (1,), (1,)))
     x, y = (GraphTensor(n, "f32", (4, 64), t) for n, t in (("x", "APP_WRITE"), ("y", "APP_READ")))
     beta = GraphTensor("beta", "f32", (64,), "STATIC", np.zeros(64, np.float32))
@@ -169,7 +169,7 @@ def test_refused(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_mistakes(tmp_path: Path) -> None:
+def test_mistakes_are_errors_without_a_new_child(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("kept")
     with VendorWorker("CPU") as worker:
         worker.info()

@@ -6,7 +6,7 @@ import pytest
 
 from opdb.execute.libraries.reasons import KINDS, Reason, kept, masked, parse
 
-#: As CPU and HTP 2.47 print them.
+#: Lines printed by CPU and HTP 2.47.
 LINES = {
     "Wrong number of Inputs 3.": ("inputs", "", None, "", "3"),
     "Wrong number of Outputs 0.": ("outputs", "", None, "", "0"),
@@ -45,19 +45,19 @@ LINES = {
 
 
 @pytest.mark.parametrize("text", LINES)
-def test_a_line(text: str) -> None:
+def test_each_known_line_becomes_a_reason(text: str) -> None:
     kind, where, index, expected, got = LINES[text]
     (reason,) = parse([f"error: {text}", "error: Op specific validation failed."])
     assert reason == Reason(kind, where, index, expected, got, text)
     assert reason.kind in KINDS
 
 
-def test_a_text_that_nobody_knows_is_kept() -> None:
+def test_an_unknown_line_is_kept() -> None:
     (reason,) = parse(["verbose: Validating Inputs.", "error: The moon is full."])
     assert (reason.kind, reason.text) == ("other", "The moon is full.")
 
 
-def test_types_come_with_what_was_asked() -> None:
+def test_unsupported_types_name_the_requested_ones() -> None:
     log = [
         "error: Unsupported input/output datatypes requested for the HTP Op 'Relu' in the node 'op'.",
         "error: Requested I/O datatype set:\n\n   in[0]:QNN_DATATYPE_INT_8\n   out[0]:QNN_DATATYPE_FLOAT_32\n",
@@ -68,7 +68,7 @@ def test_types_come_with_what_was_asked() -> None:
     assert kept(log) == tuple(log[:2])
 
 
-def test_warnings_count_where_no_error_says_why() -> None:
+def test_warnings_count_if_no_error_gives_a_reason() -> None:
     warning, failed = (
         "warning: Input[0] has Datatype 0x108.",
         "error: [QNN_CPU] OpConfig validation failed for Relu",
@@ -77,11 +77,11 @@ def test_warnings_count_where_no_error_says_why() -> None:
     assert [r.kind for r in parse([warning, "error: Wrong number of Inputs 0.", failed])] == ["inputs"]
 
 
-def test_no_reason_at_all() -> None:
+def test_a_log_without_a_reason_gives_none() -> None:
     assert parse(["error: [QNN_CPU] OpConfig validation failed for Concat"]) == (Reason("unexplained"),)
 
 
-def test_the_same_line_counts_once() -> None:
+def test_repeated_lines_count_once() -> None:
     assert len(parse(["error: Wrong number of Inputs 0."] * 3)) == 1
 
 

@@ -13,7 +13,7 @@ from opdb.execute.libraries.wire import LARGE, Wire
 
 
 def through(value: Any) -> Any:
-    """What arrives at the other end; a large value does not fit into the socket at once."""
+    """The value as received at the other end; a large one does not fit into the socket at once."""
     a, b = socket.socketpair()
     with Wire(a.detach()) as ours, Wire(b.detach()) as theirs:
         sender = threading.Thread(target=ours.send, args=(value,))
@@ -25,7 +25,7 @@ def through(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("size", [0, 1, LARGE - 1, LARGE, 5 * LARGE + 3])
-def test_arrays_of_any_size(size: int) -> None:
+def test_arrays_of_any_size_arrive(size: int) -> None:
     sent = np.arange(size, dtype=np.uint8)
     name, (got, same) = through(("name", [sent, sent]))
     assert name == "name" and got.dtype == sent.dtype and np.array_equal(got, sent)
@@ -34,13 +34,13 @@ def test_arrays_of_any_size(size: int) -> None:
     assert size == 0 or sent[0] == 0
 
 
-def test_arrays_that_lie_apart_or_the_other_way() -> None:
+def test_strided_and_reversed_arrays_arrive() -> None:
     wide = np.arange(2 * LARGE, dtype=np.float32).reshape(1024, -1)
     for sent in (wide[:, ::2], wide.T, wide[::-1]):
         assert np.array_equal(through(sent), sent)
 
 
-def test_many_messages_in_a_row() -> None:
+def test_many_messages_arrive_in_order() -> None:
     a, b = socket.socketpair()
     with Wire(a.detach()) as ours, Wire(b.detach()) as theirs:
         for n in range(3):

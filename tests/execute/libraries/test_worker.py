@@ -59,7 +59,7 @@ def heavy_graph(layers: int = 24) -> QnnGraph:
     return QnnGraph("heavy", tensors, ops)
 
 
-def test_info(worker: VendorWorker, libraries: Libraries) -> None:
+def test_info_identifies_the_library(worker: VendorWorker, libraries: Libraries) -> None:
     info = worker.info()
     assert info.build_id.startswith("v2.47.")
     assert (info.package, info.version, info.api_version) == ("onnxruntime-qnn", "2.3.0", (2, 36, 0))
@@ -68,7 +68,7 @@ def test_info(worker: VendorWorker, libraries: Libraries) -> None:
     assert "Relu" in worker.supported_operations()
 
 
-def test_verdicts(worker: VendorWorker) -> None:
+def test_configs_are_accepted_or_rejected(worker: VendorWorker) -> None:
     assert worker.validate(relu_config()).verdict == "accept"
     unknown = worker.validate(OpConfig("Relo"))
     assert (unknown.verdict, unknown.code, bool(unknown.reasons)) == ("reject", 4005, True)
@@ -84,8 +84,8 @@ def test_a_crash_is_a_verdict(worker: VendorWorker) -> None:
     assert worker.pid not in (None, before)
 
 
-def test_many_at_once(worker: VendorWorker) -> None:
-    """As one by one; a crash costs the verdict of no other; what C cannot hold is no crash."""
+def test_a_batch_gives_the_same_verdicts_as_single_calls(worker: VendorWorker) -> None:
+    """A crash costs no other config its verdict; a config too large for C is invalid, not a crash."""
     huge = OpConfig("Relu", (TensorConfig("x", "f32", (2**31 - 1, 2**31 - 1), "STATIC"),))
     configs = [relu_config(), channel_shuffle(0), OpConfig("Relo"), huge, channel_shuffle(2)]
     verdicts = worker.validate_many(configs)
@@ -96,8 +96,10 @@ def test_many_at_once(worker: VendorWorker) -> None:
     assert worker.validate_many([]) == []
 
 
-def test_many_at_once_with_one_that_hangs(worker: VendorWorker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time is for each config, not for all."""
+def test_the_time_limit_of_a_batch_is_per_config(
+    worker: VendorWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit applies to each config, not to the whole batch."""
     worker.info()
     monkeypatch.setattr(worker, "timeout", 1.0)
     many = [relu_config()] * 2000
@@ -108,7 +110,7 @@ def test_many_at_once_with_one_that_hangs(worker: VendorWorker, monkeypatch: pyt
 
 
 def test_memory_is_limited() -> None:
-    """What needs more than it may have is a crash, or the library's own error; another child goes on."""
+    """Exceeding the memory limit is a crash, or the library's own error; another child continues."""
     tensors = {
         "a": GraphTensor("a", "f32", (8192, 1), "APP_WRITE"),
         "b": GraphTensor("b", "f32", (1, 4096), "APP_WRITE"),
@@ -122,8 +124,8 @@ def test_memory_is_limited() -> None:
         assert large.run(graph, inputs).verdict == "yes"
 
 
-def test_what_a_crashed_child_printed_has_no_holes(worker: VendorWorker) -> None:
-    """The file of the output is emptied before each request; the child goes on at its end."""
+def test_output_of_a_crashed_child_has_no_null_bytes(worker: VendorWorker) -> None:
+    """The output file is emptied before each request; the child keeps appending at its end."""
     big = relu_graph()
     for _ in range(2):
         worker.run(
@@ -149,7 +151,9 @@ def test_a_hang_is_a_verdict(worker: VendorWorker) -> None:
     assert worker.validate(relu_config()).verdict == "accept"
 
 
-def test_run(worker: VendorWorker, capfd: pytest.CaptureFixture[str]) -> None:
+def test_run_returns_outputs_and_prints_nothing(
+    worker: VendorWorker, capfd: pytest.CaptureFixture[str]
+) -> None:
     x = np.array([[-1, 0, 1], [2, -3, 4]], np.float32)
     result = worker.run(relu_graph(), {"x": x}, "fp16" if worker.info().backend == "HTP" else None)
     assert (result.stage, result.verdict, result.code) == ("done", "yes", 0)
@@ -157,12 +161,12 @@ def test_run(worker: VendorWorker, capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr() == ("", "")  # HTP prints its stages when it finalizes
 
 
-def test_run_stops_at_the_node_that_is_refused(worker: VendorWorker) -> None:
+def test_run_stops_at_a_refused_node(worker: VendorWorker) -> None:
     result = worker.run(relu_graph(op="Relo"), {"x": np.zeros((2, 3), np.float32)})
     assert (result.stage, result.verdict, result.code, result.node) == ("validate", "no", 4005, "r")
 
 
-def test_run_tells_validated_from_finalized() -> None:
+def test_run_distinguishes_validation_from_finalization() -> None:
     """HTP 2.47 accepts LayerNorm without gamma, then cannot finalize it."""
     tensors = [
         GraphTensor("x", "f32", (4, 64), "APP_WRITE"),
@@ -190,7 +194,7 @@ def test_run_names_the_stage_that_hangs() -> None:
         assert worker.validate(relu_config()).verdict == "accept"
 
 
-def test_mistakes_are_raised_and_the_child_lives_on(worker: VendorWorker) -> None:
+def test_mistakes_are_raised_and_the_child_survives(worker: VendorWorker) -> None:
     worker.info()
     pid = worker.pid
     with pytest.raises(OpdbError, match="this graph has the inputs x; got none"):
@@ -201,7 +205,7 @@ def test_mistakes_are_raised_and_the_child_lives_on(worker: VendorWorker) -> Non
     assert worker.pid == pid
 
 
-def test_what_cannot_be_opened(tmp_path: Path, libraries: Libraries) -> None:
+def test_libraries_that_cannot_be_opened_are_errors(tmp_path: Path, libraries: Libraries) -> None:
     with pytest.raises(OpdbError, match="the HTP backend needs a SoC"):
         VendorWorker("HTP").info()
     with pytest.raises(QnnError, match="14001"):
@@ -212,7 +216,7 @@ def test_what_cannot_be_opened(tmp_path: Path, libraries: Libraries) -> None:
         VendorWorker("CPU", libraries=tmp_path).info()
 
 
-def test_a_closed_worker() -> None:
+def test_a_closed_worker_cannot_be_used() -> None:
     worker = VendorWorker("CPU")
     worker.close()
     with pytest.raises(OpdbError, match="this worker is closed"):
@@ -225,7 +229,7 @@ def test_the_client_loads_neither_numpy_nor_the_binding() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_the_child_leaves_when_its_parent_is_killed() -> None:
+def test_the_child_exits_when_its_parent_is_killed() -> None:
     code = (
         "import time; from opdb.execute.libraries.client import VendorWorker\n"
         "w = VendorWorker('CPU'); w.info(); print(w.pid, flush=True); time.sleep(60)"
@@ -241,7 +245,7 @@ def test_the_child_leaves_when_its_parent_is_killed() -> None:
 
 
 def _alive(pid: int) -> bool:
-    """Whether a process runs; one that ended and waits for its parent does not."""
+    """True if a process runs; a zombie does not count."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
@@ -249,7 +253,7 @@ def _alive(pid: int) -> bool:
 
 
 def test_damaged_memory_is_a_crash() -> None:
-    """CPython raises SystemError where its own data is damaged: what the library wrote outside its buffers."""
+    """CPython raises SystemError if its own data is damaged, i.e. the library wrote outside its buffers."""
     code = (
         "import sys\n"
         "from opdb.execute.libraries import worker\n"
@@ -266,10 +270,10 @@ def test_damaged_memory_is_a_crash() -> None:
     assert process.returncode == -signal.SIGABRT and b"memory was overwritten: Negative size" in printed
 
 
-def test_a_fault_after_other_requests_is_asked_again_of_a_fresh_child(
+def test_a_fault_after_other_requests_is_retried_in_a_fresh_child(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Memory that an earlier request damaged says nothing of this one; a fault of a fresh child is ours."""
+    """An earlier request may have damaged memory, so the fault may not be this one's; a fault in a fresh child is ours."""
     asked = client._Child.ask
     faults = [client._Fault("array() takes -1 positional arguments")]
 
@@ -290,7 +294,7 @@ def test_a_fault_after_other_requests_is_asked_again_of_a_fresh_child(
 
 
 @pytest.mark.vendor
-def test_the_library_opens_ahead() -> None:
+def test_the_library_can_be_opened_ahead() -> None:
     with VendorWorker("HTP", "SM8650") as worker:
         worker.open_ahead()
         begun = time.monotonic()
@@ -301,7 +305,7 @@ def test_the_library_opens_ahead() -> None:
         assert worker.pid == child
     with VendorWorker(
         "HTP", "SM8650", soc_model=10**6
-    ) as worker:  # a failure is told when something is asked
+    ) as worker:  # the failure is reported with the next request
         worker.open_ahead()
         with pytest.raises(OpdbError):
             worker.info()

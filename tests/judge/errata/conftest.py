@@ -1,4 +1,4 @@
-"""The frozen mini specs, to which a test adds records, and a database to store them in."""
+"""The frozen mini specs, to which tests add records, and a database to store them in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows from an erratum on a target."""
+"""The policy for an erratum on a target: avoid, warn or ignore."""
 
 from __future__ import annotations
 
@@ -51,9 +51,7 @@ WRONG = Erratum(
         ({"effect": "refuses-valid"}, AVOID),
     ],
 )
-def test_a_device_avoids_what_reaches_it_and_what_costs_little(
-    changes: dict[str, object], expected: str
-) -> None:
+def test_a_device_avoids_likely_and_cheap_errata(changes: dict[str, object], expected: str) -> None:
     erratum = replace(WRONG, **changes)  # type: ignore[arg-type]
     assert decide(erratum, DEVICE) == expected
     assert decide(erratum, EMULATOR) == AVOID
@@ -61,14 +59,14 @@ def test_a_device_avoids_what_reaches_it_and_what_costs_little(
 
 @pytest.mark.parametrize("errata", [AVOID, WARN, IGNORE])
 @pytest.mark.parametrize("target", [DEVICE, EMULATOR])
-def test_what_is_asked_for_is_done(errata: str, target: Target) -> None:
+def test_an_explicit_policy_is_followed(errata: str, target: Target) -> None:
     asked = replace(target, errata=errata)
     assert decide(WRONG, asked) == errata
     assert decide(replace(WRONG, cause="graph-preparation"), asked) == errata
     assert decide(replace(WRONG, effect="refuses-valid"), asked) == AVOID
 
 
-def test_an_erratum_that_is_ignored_by_its_id_is_ignored() -> None:
+def test_an_erratum_can_be_ignored_by_id() -> None:
     for erratum in (WRONG, replace(WRONG, effect="refuses-valid")):
         assert decide(erratum, replace(EMULATOR, ignored=frozenset({"HTP-9001"}))) == IGNORE
         assert decide(erratum, replace(EMULATOR, ignored=frozenset({"HTP-9002"}))) == AVOID
@@ -93,8 +91,8 @@ def test_a_scope_names_backend_version_architecture_and_soc(changes: dict[str, o
     assert in_scope(replace(WRONG, **changes), DEVICE) is inside  # type: ignore[arg-type]
 
 
-def test_no_other_backend_has_an_erratum_of_htp() -> None:
-    """Also not where everything is to be avoided."""
+def test_htp_errata_do_not_apply_to_other_backends() -> None:
+    """This holds even with the policy to avoid everything."""
     others = [Target(b, execution="emulator", errata=AVOID) for b in ("CPU", "GPU")] + [Target()]
     of_htp = [e for e in RECORDS.values() if e.backend == "HTP"]
     assert of_htp

@@ -1,4 +1,4 @@
-"""Records of specs/errata: what is wrong with one is said with its place; a sound one becomes a hit of the validator."""
+"""Records of specs/errata: errors in one are reported with their place; a valid one becomes a hit of the validator."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def changed(old: str, new: str) -> str:
     (SOUND.replace("LayerNorm", "Relu").replace("HTP-", "DSP-").replace(", axes", ""), "dsp/DSP-0007",
      "Relu has no section 'DSP'; give it one in specs/ops/Relu.yaml, or describe the fault by 'pattern' alone"),
 ])  # fmt: skip
-def test_what_is_wrong_is_said_with_its_place(write: Any, text: str, name: str, said: str) -> None:
+def test_errors_in_a_record_name_their_place(write: Any, text: str, name: str, said: str) -> None:
     with pytest.raises(SpecError) as caught:
         read_catalog(write(text, name))
     assert said in "\n".join(map(str, caught.value.problems))
@@ -114,7 +114,7 @@ def test_a_record_without_op_needs_a_pattern(write: Any) -> None:
         read_catalog(write(text))
 
 
-def test_a_record_comes_back_from_sql_as_it_was_written(write: Any, store: Store) -> None:
+def test_a_record_survives_a_round_trip_through_sql(write: Any, store: Store) -> None:
     specs = write(SOUND)
     report = store.sync(specs)
     assert "errata/htp/HTP-0007.yaml" in report.added
@@ -161,7 +161,7 @@ def hits(write: Any) -> Any:
     return hits
 
 
-def test_a_hit_says_what_happens_and_never_rejects(hits: Any) -> None:
+def test_a_hit_describes_the_fault_and_never_rejects(hits: Any) -> None:
     (hit,) = hits(config(11))
     assert (hit.rule, hit.erratum, hit.effect) == ("HTP-0007", "HTP-0007", "wrong-result")
     assert hit.sentence == "LayerNorm returns wrong numbers for more than 100 elements"
@@ -182,7 +182,7 @@ def test_no_hit_outside_of_condition_and_scope(hits: Any, outside: dict[str, Any
     assert hits(**outside) == []
 
 
-def test_what_cannot_be_decided_is_no_hit(write: Any) -> None:
+def test_an_undecidable_condition_is_not_a_hit(write: Any) -> None:
     text = changed("unless: x.dtype == uq8", "unless: x.shape[7] == 1")
     found = validator(read_catalog(write(text))).validate(
         config(11), Context("HTP", sdk=2047, arch=75, soc_model=57)

@@ -1,4 +1,4 @@
-"""A fault of a vendor library stands in its record and nowhere else: specs, code and docs name the record."""
+"""A fault of a vendor library is stated only in its record: specs, code and docs name the record."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-#: What is said of a fault.  Specs say what documents and validators say: "takes", "does not check", "compares".
+#: Phrases that state a fault.  Specs say what documents and validators do: "takes", "does not check", "compares".
 FAULT = re.compile(
     r"\b(wrong (?:numbers|values|results?|rows|elements|means|sums|places|boxes)|wrongly|is wrong|garbage|crash(?:es|ed)?"
     r"|SIGSEGV|SIGFPE|SIGABRT|(?:is|are) not finali[sz]ed|finali[sz]es? no|does not finali[sz]e|refuses the graph"
     r"|finali[sz]ation refuses|computes? wrong results)\b"
 )
 ERRATUM = re.compile(r"\b[A-Z]{3,}-[0-9]{4}\b")
-#: Where a version of QNN may stand beside a fault: records, and what a run measured.
+#: Places where a QNN version may occur next to a fault: records, and results of runs.
 RECORDS = ("specs/errata", "opdb/judge/errata", "docs/results")
 FOLDERS = ("benchmarks", "codegen", "docs", "opdb", "runtime", "specs", "tools")
 SUFFIXES = (".py", ".md", ".yaml", ".c", ".h", ".j2", ".rst", ".json")
@@ -23,7 +23,7 @@ SUFFIXES = (".py", ".md", ".yaml", ".c", ".h", ".j2", ".rst", ".json")
 
 @pytest.mark.parametrize("folder", ["ops", "bases", "torch"])
 def test_no_spec_states_a_fault(folder: str) -> None:
-    """Neither a rule's reason nor a guard's, a summary or a note."""
+    """This covers reasons of rules and guards, summaries and notes."""
     found = [
         f"{file.name}:{number}: {line.strip()}"
         for file in sorted((ROOT / "specs" / folder).glob("*.yaml"))
@@ -34,7 +34,7 @@ def test_no_spec_states_a_fault(folder: str) -> None:
 
 
 def test_no_line_with_a_version_of_qnn_states_a_fault() -> None:
-    """But for lines that name the record."""
+    """Lines that name the record are exempt."""
     found, read = [], 0
     files = [f for folder in FOLDERS for f in (ROOT / folder).rglob("*") if f.suffix in SUFFIXES]
     for file in sorted({*files, ROOT / "README.md"}):
@@ -58,5 +58,5 @@ def test_no_line_with_a_version_of_qnn_states_a_fault() -> None:
         "The libraries divide by it; at 0 the validator crashes.",
     ],
 )
-def test_what_a_fault_sounds_like(text: str) -> None:
+def test_phrases_that_state_a_fault_are_recognized(text: str) -> None:
     assert FAULT.search(text)

@@ -1,4 +1,4 @@
-"""``opdb.judge.nearest``: the change that is found, and how it is told."""
+"""``opdb.judge.nearest``: the change found, and its description."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ CASES: dict[str, tuple[Target, str, list[Any], dict[str, Any], Any, str | None]]
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_found(name: str) -> None:
+def test_the_smallest_change_is_found(name: str) -> None:
     target, op, inputs, params, output, text = CASES[name]
     assert found(target, op, inputs, params, *([] if output is None else [output])) == text
 
@@ -126,7 +126,7 @@ def test_tensors_are_named_by_their_slots() -> None:
     assert text == "xs[1] f32 instead of f16"
 
 
-def test_json_and_the_data_that_is_kept() -> None:
+def test_a_variant_keeps_data_of_unchanged_tensors() -> None:
     config = from_json({
         "op": "LayerNorm", "id": "n", "params": {"axes": u32([2])}, "outputs": [F],
         "inputs": [H, tensor("f16", 4, type="STATIC", data=[1, 2, 3, 4]), tensor("f32", 4, type="STATIC", data=[0, 0, 0, 0])],
@@ -141,15 +141,15 @@ def test_json_and_the_data_that_is_kept() -> None:
     assert variant.config.id == "n"
 
 
-def test_raises_as_check_does() -> None:
+def test_nearest_raises_the_errors_of_check() -> None:
     with pytest.raises(OpdbError, match="unknown op 'Rleu'; did you mean 'Relu'"):
         nearest(OpConfig("Rleu"), CPU)
     with pytest.raises(OpdbError, match="unknown SoC"):
         nearest(OpConfig("Relu"), Target("HTP", "SM1"))
 
 
-def test_rows_of_an_sdk_only() -> None:
-    """What is in a table but not in force is not proposed: ``nearest`` reads the rows that the SDK has."""
+def test_only_rows_of_the_sdk_are_proposed() -> None:
+    """Rows in a table but not in force are not proposed: ``nearest`` uses the rows of the SDK."""
     from types import SimpleNamespace
 
     from opdb.judge.nearest.single_changes import _Site
@@ -165,7 +165,7 @@ def test_rows_of_an_sdk_only() -> None:
         assert {m.config.inputs[0].dtype for level in levels for m in level} == types
 
 
-def test_retyped_by_number_of_changes() -> None:
+def test_retyped_variants_are_ordered_by_number_of_changes() -> None:
     cells = [
         {"x": frozenset({"f16"}), "y": frozenset({"f16"})},
         {"x": frozenset({"f32", "i32"}), "y": frozenset({"i32"})},
@@ -177,7 +177,7 @@ def test_retyped_by_number_of_changes() -> None:
     ]
 
 
-def test_far() -> None:
+def test_data_types_are_ordered_by_distance() -> None:
     order = sorted(("f32", "sq8", "uq16", "i8", "uq4", "uq8"), key=lambda t: far("uq8", t))
     assert (order[0], set(order[1:3]), order[3:]) == ("uq8", {"uq4", "uq16"}, ["sq8", "i8", "f32"])
     assert far("f16", "bf16") < far("f16", "f32") < far("f16", "i16")

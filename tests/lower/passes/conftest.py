@@ -1,4 +1,4 @@
-"""The folder's helpers are modules of their own."""
+"""Makes the folder's helpers importable as modules."""
 
 from __future__ import annotations
 

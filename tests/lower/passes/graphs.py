@@ -1,4 +1,4 @@
-"""Graphs by hand, one op after the other, and what passes do to them: the numbers before and after, on opdb's C kernels."""
+"""Handmade graphs, one op after the other, and checks of passes: the numbers before and after, on opdb's C kernels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CPU, HTP = Target("CPU"), Target("HTP", "SM8650")
 
 
 class Made:
-    """A graph that grows: every method returns the name of the tensor that it adds."""
+    """A graph under construction: every method returns the name of the tensor that it adds."""
 
     def __init__(self, seed: int = 0) -> None:
         self.graph = QnnGraph("made")
@@ -49,7 +49,7 @@ class Made:
         dtype: str | None = None,
         quant: Quant | None = None,
     ) -> str:
-        """An op of one result, of the type of its first input where ``dtype`` is not given."""
+        """Adds an op with one result; its dtype is that of the first input unless given."""
         first = self.graph.tensors[inputs[0] or ""]
         made = GraphTensor(
             f"t{len(self.graph.tensors)}",
@@ -64,7 +64,7 @@ class Made:
         return name
 
     def output(self, *names: str) -> QnnGraph:
-        """The graph, with these results at its end."""
+        """The graph, with these results as its outputs."""
         for name in names:
             held = self.graph.tensors[name]
             self.graph.tensors[name] = GraphTensor(name, held.dtype, held.shape, "APP_READ", None, held.quant)
@@ -88,7 +88,7 @@ def pads(*pairs: int) -> ParamConfig:
 
 
 def passed(graph: QnnGraph, *names: str, target: Target = HTP) -> Optimized:
-    """``graph`` after the passes of these names alone."""
+    """``graph`` after the passes with these names only."""
     chosen = tuple(p for p in PASSES if p.name in names)
     assert len(chosen) == len(names), "a test names a pass that there is not"
     return optimize(graph, target, passes=chosen)
@@ -119,7 +119,7 @@ def drawn(graph: QnnGraph, seed: int = 1, low: float = -2.0, high: float = 2.0) 
 
 
 def agree(before: QnnGraph, after: QnnGraph, tolerance: float | None = 2e-6, seed: int = 1) -> None:
-    """Both graphs have the same ends and give the same numbers.  ``tolerance``: of the largest result; None: bit for bit."""
+    """Asserts equal inputs, outputs and results.  ``tolerance``: relative to the largest result; None: bit for bit."""
     assert [(t.name, t.dtype, t.shape, t.quant) for t in before.inputs] == [
         (t.name, t.dtype, t.shape, t.quant) for t in after.inputs
     ]

@@ -1,4 +1,4 @@
-"""Functions of PyTorch as modules."""
+"""PyTorch functions as modules."""
 
 from __future__ import annotations
 

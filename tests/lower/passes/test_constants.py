@@ -1,4 +1,4 @@
-"""Constants: computed now, divided by as a product, merged; what changes nothing is gone."""
+"""Constants are folded, divisions become products, scalings are merged, and ops without effect are removed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opdb.runtime.kernels import run_graph
 SHAPE = (2, 3, 4)
 
 
-def test_ops_of_constants_are_computed() -> None:
+def test_ops_on_constants_are_computed_ahead() -> None:
     made = Made()
     c = made.op("ElementWiseAdd", [made.random(3, 4), made.random(4)], (3, 4))
     c = made.op("Transpose", [c], (4, 3), [numbers("perm", 1, 0)])
@@ -25,21 +25,21 @@ def test_ops_of_constants_are_computed() -> None:
     agree(before, after.graph, None)
 
 
-def test_a_graph_does_not_grow_by_what_is_repeated() -> None:
+def test_large_repetitions_are_not_folded() -> None:
     made = Made()
     c = made.op("Tile", [made.random(1, 1, 64)], (128, 64, 64), [numbers("multiples", 128, 64, 1)])
     before = made.output(made.op("ElementWiseAdd", [made.input(128, 64, 64), c], (128, 64, 64)))
     assert passed(before, "fold-constants").counts == {}
 
 
-def test_an_output_of_constants_stays_an_op() -> None:
+def test_an_output_computed_from_constants_stays_an_op() -> None:
     made = Made()
     before = made.output(made.op("Relu", [made.random(3)], (3,)), made.op("Relu", [made.input(3)], (3,)))
     assert passed(before, "fold-constants").counts == {}
 
 
 @pytest.mark.parametrize("op", ["Multiply", "Divide", "Add", "Subtract", "Batchnorm"])
-def test_products_with_1_and_sums_with_0_are_gone(op: str) -> None:
+def test_products_with_1_and_sums_with_0_are_removed(op: str) -> None:
     made = Made()
     x = made.op("Relu", [made.input(*SHAPE)], SHAPE)
     same = 0.0 if op in ("Add", "Subtract") else 1.0
@@ -53,7 +53,7 @@ def test_products_with_1_and_sums_with_0_are_gone(op: str) -> None:
     agree(before, after, None)
 
 
-def test_moves_that_leave_all_in_its_place_are_gone() -> None:
+def test_moves_without_effect_are_removed() -> None:
     made = Made()
     x = made.op("Relu", [made.input(*SHAPE)], SHAPE)
     whole = ParamConfig("ranges", "i32", (0, 2, 1, 0, 3, 1, 0, 4, 1), (3, 3))
@@ -68,14 +68,14 @@ def test_moves_that_leave_all_in_its_place_are_gone() -> None:
     agree(before, after.graph, None)
 
 
-def test_a_concat_of_one_is_gone() -> None:
+def test_a_concat_of_one_tensor_is_removed() -> None:
     made = Made()
     x = made.op("Relu", [made.input(*SHAPE)], SHAPE)
     after = passed(made.output(made.op("Concat", [x], SHAPE, [number("axis", 1)])), "drop-identities").graph
     assert kinds(after) == ["Relu"] and after.ops[0].outputs == (after.outputs[0].name,)
 
 
-def test_moves_that_do_not_stay() -> None:
+def test_moves_with_an_effect_are_kept() -> None:
     made = Made()
     x = made.input(3, 3)
     y = made.op("Transpose", [x], (3, 3), [numbers("perm", 1, 0)])
@@ -90,7 +90,7 @@ def test_moves_that_do_not_stay() -> None:
     assert passed(made.output(made.op("Relu", [y], (4,))), "drop-identities").counts == {}
 
 
-def test_products_with_1_stay_where_a_workaround_puts_them() -> None:
+def test_products_with_1_of_a_workaround_are_kept() -> None:
     made = Made()
     x = made.op("ElementWiseMultiply", [made.constant([1.0]), made.input(*SHAPE)], SHAPE)
     before = made.output(made.op("Relu", [x], SHAPE))
@@ -101,7 +101,7 @@ def test_products_with_1_stay_where_a_workaround_puts_them() -> None:
 
 @pytest.mark.parametrize("rank", [3, 5])
 def test_a_division_becomes_a_product(rank: int) -> None:
-    """At most 1.5 units in the last place: the reciprocal and the product are rounded, the division was."""
+    """The error is at most 1.5 units in the last place: reciprocal and product are rounded instead of the quotient."""
     made = Made()
     shape = (2, 1, 1, 3, 4)[5 - rank :] if rank == 5 else SHAPE
     x, c = made.input(*shape), made.random(4, low=0.1, high=9.0)
@@ -115,7 +115,7 @@ def test_a_division_becomes_a_product(rank: int) -> None:
 
 
 @pytest.mark.parametrize("constant", [0.0, 1e-39, 3e38])
-def test_divisions_that_stay(constant: float) -> None:
+def test_divisions_by_extreme_constants_are_kept(constant: float) -> None:
     made = Made()
     before = made.output(made.op("ElementWiseDivide", [made.input(*SHAPE), made.constant([constant])], SHAPE))
     assert passed(before, "divide-by-product").counts == {}
@@ -131,7 +131,7 @@ def test_divisions_that_stay(constant: float) -> None:
         (["Divide", "Multiply"], ["ElementWiseMultiply"]),
     ],
 )
-def test_scalings_in_a_row_are_one_op(chain: list[str], left: list[str]) -> None:
+def test_consecutive_scalings_become_one_op(chain: list[str], left: list[str]) -> None:
     made = Made()
     y = made.input(1, 5, 6, 4)
     for what in chain:
@@ -142,8 +142,8 @@ def test_scalings_in_a_row_are_one_op(chain: list[str], left: list[str]) -> None
     agree(before, after)
 
 
-def test_scalings_along_other_axes() -> None:
-    """A sum and a product along the channels of NCHW are no Batchnorm; products of a row and a column stay two small constants."""
+def test_scalings_along_other_axes_are_not_merged() -> None:
+    """A sum and a product along the channels of NCHW are no Batchnorm; products with a row and a column stay two small constants."""
     made = Made()
     y = made.op("ElementWiseSubtract", [made.input(1, 3, 6, 6), made.random(3, 1, 1)], (1, 3, 6, 6))
     y = made.op("ElementWiseDivide", [y, made.random(3, 1, 1, low=0.5)], (1, 3, 6, 6))
@@ -153,7 +153,7 @@ def test_scalings_along_other_axes() -> None:
     assert passed(before, "merge-scalings").counts == {}
 
 
-def test_what_another_op_reads_is_not_merged() -> None:
+def test_scalings_read_by_another_op_are_not_merged() -> None:
     made = Made()
     x = made.op("ElementWiseMultiply", [made.input(*SHAPE), made.random(4)], SHAPE)
     before = made.output(

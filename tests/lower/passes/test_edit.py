@@ -1,4 +1,4 @@
-"""The graph while passes change it: links, sweeping, legality."""
+"""The graph while passes edit it: links, sweeping, legality."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TARGET = Target("HTP", "SM8650")
 
 
 def chain() -> QnnGraph:
-    """x -> Relu -> a -> Relu -> y, and a constant that is added behind."""
+    """x -> Relu -> a -> Relu -> y, and a constant added after that."""
     graph = QnnGraph("chain")
     for name, kind in (("x", "APP_WRITE"), ("a", "NATIVE"), ("b", "NATIVE"), ("y", "APP_READ")):
         graph.tensors[name] = GraphTensor(name, "f32", (1, 4), kind)
@@ -41,7 +41,7 @@ def test_links_follow_changes() -> None:
     assert [op.name for op in edit.graph().ops] == ["first", "third"]
 
 
-def test_what_nobody_needs_goes() -> None:
+def test_unused_tensors_are_removed() -> None:
     edit = Edit(chain(), TARGET)
     third = edit.ops[2]
     edit.replace([third], [GraphOp("last", "Relu", ("b",), (), ("y",))])
@@ -55,7 +55,7 @@ def test_new_ops_are_judged() -> None:
     assert not edit.legal(GraphOp("bad", "NoSuchOp", ("x",), (), ("y",)))
 
 
-def test_the_given_graph_stays_and_passes_run_until_nothing_changes() -> None:
+def test_passes_run_to_a_fixed_point_on_a_copy() -> None:
     def drop_second(edit: Edit) -> int:
         for op in edit.ops:
             if op.name == "second":
@@ -70,6 +70,6 @@ def test_the_given_graph_stays_and_passes_run_until_nothing_changes() -> None:
     assert optimize(graph, TARGET, without=["drop-second"], passes=(one,)).graph == graph
 
 
-def test_the_name_of_no_pass_is_refused() -> None:
+def test_an_unknown_pass_is_refused() -> None:
     with pytest.raises(OpdbError, match="no pass 'nothing'"):
         optimize(chain(), TARGET, without=["nothing"])

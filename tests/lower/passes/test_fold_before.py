@@ -1,4 +1,4 @@
-"""Products and sums before convolutions and products go into filter and bias; a sum before a frame of zeros stays."""
+"""Products and sums before convolutions and products are folded into filter and bias; a sum before zero padding is kept."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS: dict[str, tuple[Shape, Shape, Shape, list[ParamConfig]]] = {
 
 
 def normalized(made: Made, x: str) -> str:
-    """(x - mean) / deviation, of the last dimension."""
+    """(x - mean) / deviation along the last dimension."""
     shape = made.graph.tensors[x].shape
     x = made.op("ElementWiseSubtract", [x, made.random(shape[-1])], shape)
     return made.op("ElementWiseDivide", [x, made.random(shape[-1], low=0.2, high=0.5)], shape)
@@ -29,7 +29,7 @@ def normalized(made: Made, x: str) -> str:
 
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_a_normalization_goes_into_what_reads_it(kind: str, bias: bool) -> None:
+def test_a_normalization_is_folded_into_its_reader(kind: str, bias: bool) -> None:
     made = Made()
     x, weights, y, params = KINDS[kind]
     inputs = [
@@ -43,7 +43,7 @@ def test_a_normalization_goes_into_what_reads_it(kind: str, bias: bool) -> None:
     agree(before, after.graph, 1e-5)
 
 
-def test_before_a_frame_of_zeros_the_product_goes_and_the_sum_stays() -> None:
+def test_only_the_product_is_folded_before_zero_padding() -> None:
     """torchvision's normalization, in NCHW before a Transpose."""
     made = Made()
     shape = (1, 3, 6, 6)
@@ -57,7 +57,7 @@ def test_before_a_frame_of_zeros_the_product_goes_and_the_sum_stays() -> None:
     agree(before, after, 1e-5)
 
 
-def test_what_stays() -> None:
+def test_shared_or_row_wise_scalings_are_not_folded() -> None:
     made = Made()
     shape = (1, 5, 5, 4)
     y = made.op("ElementWiseMultiply", [made.input(*shape), made.random(4)], shape)

@@ -1,4 +1,4 @@
-"""Batchnorms, products and sums behind convolutions and products go into filter and bias; what may not go stays."""
+"""Batchnorms, products and sums after convolutions and products are folded into filter and bias, if allowed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STRIDE, NO_PADS = numbers("stride", 1, 1), pads(1, 1, 1, 1)
 
 
 def convolution(made: Made, x: str, channels: int = 8, bias: bool = False) -> str:
-    """3x3 with a frame of zeros, over 6 by 6 pixels."""
+    """3x3 with zero padding, over 6 by 6 pixels."""
     read = made.graph.tensors[x].shape[-1]
     inputs = [x, made.random(3, 3, read, channels), *([made.random(channels)] if bias else [])]
     return made.op("Conv2d", inputs, (1, 6, 6, channels), [STRIDE, NO_PADS])
@@ -29,7 +29,7 @@ def batchnorm(made: Made, x: str) -> str:
 
 
 def of_kind(kind: str, bias: bool) -> QnnGraph:
-    """A Batchnorm behind an op with a filter."""
+    """A Batchnorm after an op with a filter."""
     made = Made()
     image = numbers("stride", 1, 1), pads(0, 0, 0, 0)
     volume = numbers("stride", 1, 1, 1), pads(0, 0, 0, 0, 0, 0)
@@ -57,7 +57,7 @@ def of_kind(kind: str, bias: bool) -> QnnGraph:
         "FullyConnected", "MatMul", "MatMul transposed",
     ],
 )  # fmt: skip
-def test_a_batchnorm_goes_into_what_makes_its_input(kind: str, bias: bool) -> None:
+def test_a_batchnorm_is_folded_into_its_producer(kind: str, bias: bool) -> None:
     before = of_kind(kind, bias)
     made = passed(before, PASS)
     assert kinds(made.graph) == [kind.split()[0]] and made.counts == {PASS: 1}
@@ -66,7 +66,7 @@ def test_a_batchnorm_goes_into_what_makes_its_input(kind: str, bias: bool) -> No
 
 
 @pytest.mark.parametrize("what", ["Add", "Subtract", "Multiply", "Divide", "from", "number"])
-def test_products_and_sums_with_constants(what: str) -> None:
+def test_products_and_sums_with_constants_are_folded(what: str) -> None:
     made = Made()
     y = convolution(made, made.input(1, 6, 6, 3))
     factors = made.random(1, 1, 1, 8, low=0.5, high=2.0)
@@ -82,7 +82,7 @@ def test_products_and_sums_with_constants(what: str) -> None:
     agree(before, after)
 
 
-def test_the_four_ops_of_a_batchnorm_leave_nothing() -> None:
+def test_the_four_ops_of_a_batchnorm_are_folded() -> None:
     made = Made()
     y = convolution(made, made.input(1, 6, 6, 3), bias=True)
     for what in ("Subtract", "Multiply", "Multiply", "Add"):
@@ -104,8 +104,8 @@ def test_channels_are_followed_through_views() -> None:
     agree(before, after)
 
 
-def test_a_number_passes_a_product_of_two_tensors() -> None:
-    """Attention: what scales the scores goes into the layer that makes the queries."""
+def test_a_scalar_is_moved_before_a_product_of_two_tensors() -> None:
+    """Attention: the scale of the scores is folded into the layer that makes the queries."""
     made = Made()
     q = made.op("FullyConnected", [made.input(6, 4), made.random(4, 4)], (6, 4))
     scores = made.op("MatMul", [q, made.input(6, 4)], (6, 6), [number("transpose_in1", True, "bool8")])
@@ -116,7 +116,7 @@ def test_a_number_passes_a_product_of_two_tensors() -> None:
 
 
 def stays() -> dict[str, QnnGraph]:
-    """Where nothing may be folded, and why."""
+    """Graphs in which nothing may be folded, by the reason."""
     found = {}
     made = Made()
     y = convolution(made, made.input(1, 6, 6, 3))
@@ -149,14 +149,14 @@ def stays() -> dict[str, QnnGraph]:
 
 
 @pytest.mark.parametrize("why", list(stays()))
-def test_what_stays(why: str) -> None:
+def test_unfoldable_graphs_are_unchanged(why: str) -> None:
     before = stays()[why]
     made = passed(before, PASS)
     assert made.counts == {} and made.graph == before
 
 
-def test_constants_that_others_read_keep_their_numbers() -> None:
-    """Two convolutions share a filter: the second is as it was."""
+def test_shared_constants_are_not_changed() -> None:
+    """Two convolutions share a filter: the second one is unchanged."""
     made = Made()
     x, shared = made.input(1, 6, 6, 3), made.random(3, 3, 3, 8)
     first, second = (made.op("Conv2d", [x, shared], (1, 6, 6, 8), [STRIDE, NO_PADS]) for _ in range(2))
@@ -167,7 +167,7 @@ def test_constants_that_others_read_keep_their_numbers() -> None:
 
 
 @pytest.mark.vendor
-def test_numbers_of_qnn_cpu() -> None:
+def test_folded_graphs_give_the_same_results_on_qnn_cpu() -> None:
     made = Made()
     y = batchnorm(made, convolution(made, made.input(1, 6, 6, 3), bias=True))
     before = made.output(batchnorm(made, convolution(made, made.op("Relu", [y], (1, 6, 6, 8)))))

@@ -1,4 +1,4 @@
-"""Chains that programs write are one op; what looks like one and is not stays.  The chains come out of the lowering of PyTorch."""
+"""Common chains of ops are fused into one; similar chains are not.  The chains come from lowered PyTorch functions."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ NORMS: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
 
 @pytest.mark.torch
 @pytest.mark.parametrize("name", list(FUNCTIONS))
-def test_functions(name: str) -> None:
+def test_written_out_functions_are_fused(name: str) -> None:
     function, operation, bound = FUNCTIONS[name]
     before = graph_of(function)
     after = passed(before, "fuse-functions").graph
@@ -94,7 +94,7 @@ def test_functions(name: str) -> None:
 
 @pytest.mark.torch
 @pytest.mark.parametrize("name", list(NORMS))
-def test_norms(name: str) -> None:
+def test_written_out_norms_are_fused(name: str) -> None:
     function, op = NORMS[name]
     before = graph_of(function)
     after = passed(before, "drop-identities", "merge-equal", "fuse-norms").graph
@@ -103,8 +103,8 @@ def test_norms(name: str) -> None:
 
 
 @pytest.mark.torch
-def test_a_target_that_does_not_take_the_op_keeps_the_chain() -> None:
-    """v68 finalizes no graph of GELU and RmsNorm of float32 (HTP-0042, HTP-0086)."""
+def test_chains_are_kept_if_the_target_refuses_the_op() -> None:
+    """v68 finalizes no graph with GELU or RmsNorm of float32 (HTP-0042, HTP-0086)."""
     for function in (FUNCTIONS["gelu by tanh"][0], NORMS["rms norm"][0]):
         before = graph_of(function, V68)
         assert passed(before, "fuse-functions", "fuse-norms", target=V68).graph == before
@@ -126,7 +126,7 @@ OTHERS: dict[str, Callable[[Tensor], Tensor]] = {
 
 @pytest.mark.torch
 @pytest.mark.parametrize("name", list(OTHERS))
-def test_what_is_something_else_stays(name: str) -> None:
+def test_similar_chains_are_not_fused(name: str) -> None:
     before = graph_of(OTHERS[name])
     after = passed(before, "fuse-functions", "fuse-norms").graph
     fused = set(kinds(after)) & {"Softmax", "RmsNorm", "L2Norm", "LayerNorm"}
@@ -143,14 +143,14 @@ def hard_swish(made: Made, x: str) -> list[str]:
     return [gate, made.op("ElementWiseDivide", [y, made.constant([6.0])], shape)]
 
 
-def test_a_part_that_others_read_stays() -> None:
+def test_a_chain_with_another_reader_is_not_fused() -> None:
     made = Made()
     gate, y = hard_swish(made, made.input(2, 3))
     before = made.output(y, made.op("Relu", [gate], (2, 3)))
     assert passed(before, "fuse-functions").counts == {}
 
 
-def test_a_constant_of_several_numbers_is_no_part_of_a_function() -> None:
+def test_ops_with_tensor_constants_are_not_fused() -> None:
     made = Made()
     x = made.op("ElementWiseAdd", [made.input(2, 3), made.random(2, 3)], (2, 3))
     before = made.output(hard_swish(made, x)[1])
@@ -160,8 +160,8 @@ def test_a_constant_of_several_numbers_is_no_part_of_a_function() -> None:
     assert passed(made.output(made.op("Relu", [y], (2, 3))), "fuse-functions").counts == {}
 
 
-def test_a_function_behind_other_ops_of_elements() -> None:
-    """x is itself a sum of two tensors: the chain begins behind it."""
+def test_a_function_after_an_elementwise_op_is_fused() -> None:
+    """x is itself a sum of two tensors: the chain begins after it."""
     made = Made()
     x = made.op("ElementWiseAdd", [made.input(2, 3), made.input(2, 3)], (2, 3))
     before = made.output(hard_swish(made, x)[1])
@@ -178,7 +178,7 @@ ACTIVE: list[tuple[str, list[ParamConfig]]] = [
 
 
 @pytest.mark.parametrize(("kind", "params"), ACTIVE)
-def test_an_activation_goes_before_views(kind: str, params: list[Any]) -> None:
+def test_an_activation_moves_before_views(kind: str, params: list[Any]) -> None:
     made = Made()
     y = made.op("FullyConnected", [made.input(6, 4), made.random(8, 4)], (6, 8))
     y = made.op("Reshape", [y], (2, 3, 8))
@@ -189,7 +189,7 @@ def test_an_activation_goes_before_views(kind: str, params: list[Any]) -> None:
     agree(before, after, None)
 
 
-def test_an_activation_goes_before_a_concat_of_sums() -> None:
+def test_an_activation_moves_before_a_concat_of_sums() -> None:
     made = Made()
     parts = [made.op("ElementWiseAdd", [made.input(2, n), made.input(2, n)], (2, n)) for n in (3, 4)]
     joined = made.op("Concat", parts, (2, 7), [number("axis", 1)])
@@ -199,8 +199,8 @@ def test_an_activation_goes_before_a_concat_of_sums() -> None:
     agree(before, after, None)
 
 
-def test_a_linear_layer_reads_past_a_reshape_of_its_rows() -> None:
-    """Linear, GELU, Linear in three dimensions: the Reshape between is gone."""
+def test_a_linear_layer_skips_a_reshape_of_its_rows() -> None:
+    """Linear, GELU, Linear in three dimensions: the Reshape between them is removed."""
     made = Made()
     y = made.op("FullyConnected", [made.input(2, 3, 4), made.random(8, 4)], (6, 8))
     y = made.op("Reshape", [y], (2, 3, 8))
@@ -215,8 +215,8 @@ def test_a_linear_layer_reads_past_a_reshape_of_its_rows() -> None:
     assert passed(before, "read-rows").counts == {}
 
 
-def test_activations_that_stay() -> None:
-    made = Made()  # nothing to be computed with
+def test_activations_that_cannot_fuse_do_not_move() -> None:
+    made = Made()  # nothing to fuse with
     y = made.op("Transpose", [made.input(3, 4)], (4, 3), [numbers("perm", 1, 0)])
     assert passed(made.output(made.op("Relu", [y], (4, 3))), "move-activations").counts == {}
     made = Made()  # another op reads the view
@@ -230,7 +230,7 @@ def test_activations_that_stay() -> None:
     assert passed(made.output(made.op("Relu", [y], (6, 2, 4))), "move-activations").counts == {}
 
 
-def test_a_tile_before_ops_that_repeat_is_gone() -> None:
+def test_a_tile_before_a_broadcasting_op_is_removed() -> None:
     made = Made()
     row = made.op("Tile", [made.input(2, 1)], (2, 5), [numbers("multiples", 1, 5)])
     before = made.output(made.op("ElementWiseMultiply", [made.input(2, 5), row], (2, 5)))

@@ -1,4 +1,4 @@
-"""Linear layers of images become convolutions of 1 by 1, and norms of rows read past a Reshape."""
+"""Linear layers of images become 1 by 1 convolutions, and norms of rows skip a Reshape."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def block(*image: int, activation: str = "ElementWiseNeuron") -> QnnGraph:
 
 @pytest.mark.parametrize("activation", ["ElementWiseNeuron", "Tanh"])
 @pytest.mark.parametrize("target", [HTP, CPU])
-def test_what_is_between_keeps_the_shape_of_the_image(activation: str, target: Target) -> None:
+def test_activations_between_keep_the_image_shape(activation: str, target: Target) -> None:
     graph = block(1, 4, 6, 8, activation=activation)
     after = optimize(graph, target)
     agree(graph, after.graph, 1e-6)
@@ -38,13 +38,13 @@ def test_what_is_between_keeps_the_shape_of_the_image(activation: str, target: T
 
 
 @pytest.mark.parametrize("image", [(2, 4, 6, 8), (1, 1, 6, 8), (1, 6, 1, 8)])
-def test_several_images_and_lines_stay(image: tuple[int, ...]) -> None:
+def test_batches_and_single_rows_are_unchanged(image: tuple[int, ...]) -> None:
     assert passed(block(*image), "linear-as-convolution").counts == {}
 
 
 @pytest.mark.parametrize("kind", ["LayerNorm", "RmsNorm"])
-def test_norms_of_rows_take_the_wider_shape(kind: str) -> None:
-    """[1, 7, 8] -> [7, 1, 8] -> LayerNorm: the Reshape goes behind it; from [7, 1, 8] to [1, 7, 8] it stays."""
+def test_row_norms_use_the_wider_shape(kind: str) -> None:
+    """[1, 7, 8] -> [7, 1, 8] -> LayerNorm: the Reshape moves after it; from [7, 1, 8] to [1, 7, 8] it stays."""
     for before, after, moves in (((1, 7, 8), (7, 1, 8), True), ((7, 1, 8), (1, 7, 8), False)):
         made = Made()
         x = made.op("Reshape", [made.op("Relu", [made.input(*before)], before)], after)
@@ -55,7 +55,7 @@ def test_norms_of_rows_take_the_wider_shape(kind: str) -> None:
         assert kinds(found.graph) == (["Relu", kind, "Reshape"] if moves else ["Relu", "Reshape", kind])
 
 
-def test_a_norm_of_two_dimensions_and_a_changed_row_stay() -> None:
+def test_a_norm_of_split_rows_is_unchanged() -> None:
     made = Made()
     x = made.op("Reshape", [made.op("Relu", [made.input(1, 7, 8)], (1, 7, 8))], (1, 7, 2, 4))
     params = [ParamConfig("epsilon", "f32", 1e-5), numbers("axes", 3)]

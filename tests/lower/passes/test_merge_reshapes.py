@@ -1,4 +1,4 @@
-"""Chains of Reshapes: one op, or none; bit for bit."""
+"""Chains of Reshapes become one op, or none; bit for bit."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ def views(made: Made, x: str, *shapes: tuple[int, ...]) -> str:
     return x
 
 
-def test_a_chain_is_one() -> None:
+def test_a_chain_becomes_one_reshape() -> None:
     made = Made()
     y = views(made, made.op("Relu", [made.input(2, 3, 4)], (2, 3, 4)), (6, 4), (24,), (3, 8))
     assert merged(made.output(made.op("Sigmoid", [y], (3, 8)))) == ["Relu", "Reshape", "Sigmoid"]
 
 
-def test_a_pair_that_comes_back_is_none() -> None:
+def test_an_inverse_pair_is_removed() -> None:
     made = Made()
     y = views(made, made.op("Relu", [made.input(2, 3, 4)], (2, 3, 4)), (6, 4), (2, 3, 4))
     assert merged(made.output(made.op("Sigmoid", [y], (2, 3, 4)))) == ["Relu", "Sigmoid"]
 
 
-def test_squeezes_and_new_dimensions_are_reshapes_too() -> None:
+def test_squeeze_and_expand_dims_count_as_reshapes() -> None:
     made = Made()
     x = made.op("ExpandDims", [made.input(2, 3)], (2, 1, 3), [number("axis", 1)])
     y = made.op("Squeeze", [x], (2, 3))
     assert merged(made.output(made.op("Sigmoid", [y], (2, 3)))) == ["Sigmoid"]
 
 
-def test_what_others_read_stays() -> None:
+def test_a_reshape_with_another_reader_is_kept() -> None:
     made = Made()
     first = views(made, made.op("Relu", [made.input(2, 3, 4)], (2, 3, 4)), (6, 4))
     end = views(made, first, (24,))
@@ -49,7 +49,7 @@ def test_what_others_read_stays() -> None:
     assert merged(made.output(end, kept)) == ["Relu", "Reshape", "Reshape", "Sigmoid"]
 
 
-def test_ends_of_the_graph_stay_what_they_are() -> None:
+def test_inputs_and_outputs_are_kept() -> None:
     made = Made()
     assert merged(made.output(views(made, made.input(2, 3), (6,), (2, 3)))) == ["Reshape"]
     made = Made()
@@ -57,8 +57,8 @@ def test_ends_of_the_graph_stay_what_they_are() -> None:
     assert merged(made.output(relu, views(made, relu, (6,)))) == ["Relu", "Reshape"]
 
 
-def test_an_input_that_nothing_else_reads_keeps_its_reshape() -> None:
-    """A library may refuse an input that no op reads (CPU-0328)."""
+def test_an_otherwise_unread_input_keeps_its_reshape() -> None:
+    """A library may refuse an input without readers (CPU-0328)."""
     made = Made()
     x, other = made.input(2, 3), made.input(2, 3)
     made.op("Reshape", [other], (2, 3))
@@ -66,7 +66,7 @@ def test_an_input_that_nothing_else_reads_keeps_its_reshape() -> None:
 
 
 @pytest.mark.parametrize("scale", [0.02, 0.04])
-def test_an_encoding_that_changes_is_no_view(scale: float) -> None:
+def test_a_reshape_that_changes_the_encoding_is_kept(scale: float) -> None:
     made = Made()
     x = made.input(2, 3, dtype="uq8", quant=Quant("SCALE_OFFSET", (0.02,), (0,)))
     y = made.op("Reshape", [x], (6,), quant=Quant("SCALE_OFFSET", (scale,), (0,)))

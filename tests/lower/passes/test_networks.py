@@ -1,4 +1,4 @@
-"""Small networks of plain PyTorch: how many Transposes are left, and PyTorch's own numbers."""
+"""Small networks of plain PyTorch: the number of remaining Transposes, and results equal to PyTorch's."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Inverted(nn.Module):
 
 
 class Excited(nn.Module):
-    """A squeeze-excite block with hard-swish, as MobileNetV3 has it."""
+    """A squeeze-excite block with hard-swish, as in MobileNetV3."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Excited(nn.Module):
 
 
 class Dense(nn.Module):
-    """Concats of what all layers made, with a Batchnorm that nothing folds."""
+    """Concats of the results of all layers, with a Batchnorm that cannot be folded."""
 
     def __init__(self, channels: int, layers: int) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ class Gated(nn.Module):
 
 
 def ended(*parts: nn.Module, channels: int) -> nn.Sequential:
-    """Behind the parts the end of a classifier."""
+    """The parts followed by the head of a classifier."""
     return nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 5))
 
 
@@ -174,7 +174,7 @@ def library(libraries: object) -> Iterator[Backend]:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_few_transposes_and_the_numbers_of_pytorch(name: str) -> None:
+def test_few_transposes_remain_and_results_match_pytorch(name: str) -> None:
     network, left, none = NETWORKS[name]
     x = torch.rand(1, 3, 16, 16, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
@@ -195,7 +195,7 @@ def test_few_transposes_and_the_numbers_of_pytorch(name: str) -> None:
 
 @pytest.mark.vendor
 @pytest.mark.parametrize("name", NETWORKS)
-def test_the_numbers_of_pytorch_on_the_library(name: str, library: Backend) -> None:
+def test_results_on_the_library_match_pytorch(name: str, library: Backend) -> None:
     x = torch.rand(1, 3, 16, 16, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         wanted = NETWORKS[name][0](x).numpy()
@@ -209,7 +209,7 @@ def test_the_numbers_of_pytorch_on_the_library(name: str, library: Backend) -> N
         np.testing.assert_allclose(got.reshape(wanted.shape), wanted, atol=1e-4 * max(1.0, abs(wanted).max()))
 
 
-def test_a_shuffle_of_channels_moves_no_more_than_before() -> None:
+def test_a_channel_shuffle_moves_no_more_data() -> None:
     network = nn.Sequential(conv(4, 8), Shuffled(8), Shuffled(8), nn.Conv2d(8, 4, 1)).eval()
     x = torch.rand(1, 4, 8, 8, generator=torch.Generator().manual_seed(1))
     _, graph = lowered(export(network, (x,)), HTP, "shuffled")
@@ -221,7 +221,7 @@ def test_a_shuffle_of_channels_moves_no_more_than_before() -> None:
     )
 
 
-def test_names_of_no_pass_and_no_layout_are_refused() -> None:
+def test_unknown_passes_and_layouts_are_refused() -> None:
     small = export(nn.ReLU(), (torch.rand(2, 3),))
     with pytest.raises(OpdbError, match="no pass 'sink-transpose'; did you mean 'sink-transposes'"):
         lowered(small, HTP, "x", without=["sink-transpose"])
@@ -230,7 +230,7 @@ def test_names_of_no_pass_and_no_layout_are_refused() -> None:
 
 
 def stack(blocks: int) -> QnnGraph:
-    """A chain of MobileNetV2's blocks as lowering leaves it: a Transpose on each side of each convolution."""
+    """A chain of MobileNetV2's blocks as lowered: a Transpose on each side of each convolution."""
     graph = QnnGraph("stack")
     rng = np.random.default_rng(0)
     filters = {
@@ -270,8 +270,8 @@ def stack(blocks: int) -> QnnGraph:
     return graph
 
 
-def test_the_work_grows_with_the_number_of_nodes_and_not_faster() -> None:
-    """Counted in calls, which another process cannot change; 1,500 nodes take 1 s on a quiet core."""
+def test_the_work_is_linear_in_the_number_of_nodes() -> None:
+    """Counts calls, which other processes cannot affect; 1,500 nodes take 1 s on an idle core."""
     calls = []
     for blocks in (30, 120):
         graph = stack(blocks)

@@ -33,7 +33,7 @@ def attention(quant: Quant | None = None) -> QnnGraph:
 
 
 @pytest.mark.parametrize("quant", [None, Quant("SCALE_OFFSET", (0.02,), (-128,))])
-def test_query_key_and_value_are_a_split_of_three_dimensions(quant: Quant | None) -> None:
+def test_query_key_and_value_become_a_3d_split(quant: Quant | None) -> None:
     graph = attention(quant)
     after = passed(graph, "split-unpacks", target=HTP).graph
     agree(graph, after, None)
@@ -44,14 +44,14 @@ def test_query_key_and_value_are_a_split_of_three_dimensions(quant: Quant | None
     assert all(len(after.tensors[n].shape) <= 4 for op in after.ops for n in (*op.inputs, *op.outputs) if n)
 
 
-def test_four_dimensions_stay() -> None:
+def test_unpacks_of_four_dimensions_are_kept() -> None:
     made = Made()
     graph = made.output(*parts(made, "UnPack", made.input(3, 2, 6, 4), (2, 6, 4), [number("axis", 0)]))
     assert passed(graph, "split-unpacks", target=HTP).counts == {}
 
 
 @pytest.mark.parametrize("axis", range(5))
-def test_unpacks_along_every_axis(axis: int) -> None:
+def test_unpacks_along_every_axis_become_splits(axis: int) -> None:
     made = Made()
     shape = (2, 3, 2, 3, 2)
     rest = tuple(d for i, d in enumerate(shape) if i != axis)
@@ -63,8 +63,8 @@ def test_unpacks_along_every_axis(axis: int) -> None:
 
 
 @pytest.mark.parametrize("axis, goes", [(0, True), (1, True), (2, False), (4, True)])
-def test_a_split_goes_ahead_of_a_reshape_that_parts_its_dimension(axis: int, goes: bool) -> None:
-    """[4, 6, 2] -> [4, 3, 2, 1, 2]: along the inner part of a dimension there are no whole pieces."""
+def test_a_split_moves_before_a_reshape(axis: int, goes: bool) -> None:
+    """[4, 6, 2] -> [4, 3, 2, 1, 2]: along the inner part of a split dimension there are no contiguous pieces."""
     made = Made()
     x = made.op("Reshape", [made.op("Relu", [made.input(4, 6, 2)], (4, 6, 2))], (4, 3, 2, 1, 2))
     shape = (4, 3, 2, 1, 2)
@@ -81,8 +81,8 @@ def test_a_split_goes_ahead_of_a_reshape_that_parts_its_dimension(axis: int, goe
 
 
 @pytest.mark.torch
-def test_the_attention_of_a_vision_transformer() -> None:
-    """As timm writes it: qkv(x).reshape(B, N, 3, heads, depth).permute(2, 0, 3, 1, 4).unbind(0)."""
+def test_vision_transformer_attention_uses_splits() -> None:
+    """Written like timm's: qkv(x).reshape(B, N, 3, heads, depth).permute(2, 0, 3, 1, 4).unbind(0)."""
     import torch
     from torch import nn
 

@@ -1,4 +1,4 @@
-"""Random graphs of what networks are made of: all passes keep the numbers, and Transposes never move more bytes."""
+"""Random graphs of typical network ops: all passes keep the numbers, and Transposes never move more bytes."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def moved(graph: QnnGraph) -> int:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_numbers_stay_and_transposes_move_no_more(seed: int) -> None:
+def test_passes_keep_results_and_transposed_bytes_do_not_grow(seed: int) -> None:
     graph = grown(seed)
     target = HTP if seed % 2 else CPU
     alone = passed(graph, "sink-transposes", target=target).graph

@@ -1,4 +1,4 @@
-"""fuse-responses: what PyTorch writes for local response normalization is one Lrn; what is something else stays."""
+"""fuse-responses: PyTorch's local response normalization becomes one Lrn; similar chains are kept."""
 
 from __future__ import annotations
 
@@ -37,14 +37,16 @@ def before_any_pass(function: Callable[[Tensor], Tensor], *shape: int) -> QnnGra
 @pytest.mark.parametrize(
     ("size", "alpha", "beta", "k"), [(5, 1e-4, 0.75, 1.0), (3, 0.5, 0.5, 2.0), (7, 2.0, 1.5, 0.1)]
 )
-def test_it_is_one_op(shape: tuple[int, ...], size: int, alpha: float, beta: float, k: float) -> None:
+def test_local_response_norm_becomes_one_op(
+    shape: tuple[int, ...], size: int, alpha: float, beta: float, k: float
+) -> None:
     before = before_any_pass(lambda x: functional.local_response_norm(x, size, alpha, beta, k), *shape)
     after = passed(before, "fuse-responses").graph
     assert kinds(after) == ["Transpose", "Lrn", "Transpose"]
     agree(before, after, 1e-5)
 
 
-def test_between_convolutions_no_transpose_is_left() -> None:
+def test_no_transpose_is_left_between_convolutions() -> None:
     weight = torch.randn(8, 8, 3, 3) / 8
 
     def block(x: Tensor) -> Tensor:
@@ -59,7 +61,7 @@ def test_between_convolutions_no_transpose_is_left() -> None:
 
 
 def averaged(x: Tensor, size: int = 5, left: int = 2, right: int = 2) -> Tensor:
-    """The average of the squares over channels, as torch.nn.functional.local_response_norm writes it."""
+    """The average of the squares over channels, written like torch.nn.functional.local_response_norm."""
     n, c, h, w = x.shape
     padded = functional.pad(x.mul(x).view(n, 1, c, h, w), (0, 0, 0, 0, left, right))
     return functional.avg_pool3d(padded, (size, 1, 1), stride=1).view(n, c, h, w)
@@ -80,12 +82,12 @@ OTHERS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize("name", list(OTHERS))
-def test_what_is_something_else_stays(name: str) -> None:
+def test_similar_chains_are_not_fused(name: str) -> None:
     before = before_any_pass(OTHERS[name], 1, 6, 5, 4)
     assert passed(before, "fuse-responses").counts == {}
 
 
-def test_five_dimensions_stay() -> None:
-    """HTP takes Lrn of four at most."""
+def test_five_dimensions_are_not_fused() -> None:
+    """HTP supports Lrn up to rank 4."""
     before = before_any_pass(lambda x: functional.local_response_norm(x, 3), 1, 4, 3, 3, 2)
     assert passed(before, "fuse-responses").counts == {}

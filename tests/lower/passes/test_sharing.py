@@ -1,4 +1,4 @@
-"""Equal ops once; what nobody reads is gone; Casts, Converts and Quantize pairs that cancel."""
+"""Equal ops are merged, unused ones removed, and inverse Casts, Converts and Quantize pairs cancel."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_equal_ops_are_computed_once() -> None:
     agree(before, after.graph, None)
 
 
-def test_two_that_one_op_reads_are_one() -> None:
+def test_equal_inputs_of_one_op_are_merged() -> None:
     made = Made()
     x = made.input(*SHAPE)
     c, d = (made.op("Relu", [x], SHAPE) for _ in range(2))
@@ -41,14 +41,14 @@ def test_two_that_one_op_reads_are_one() -> None:
     agree(before, after, None)
 
 
-def test_what_is_not_equal_stays() -> None:
+def test_different_ops_are_not_merged() -> None:
     made = Made()
     x = made.input(*SHAPE)
     a, b = (made.op("ElementWiseAdd", [x, made.random(4)], SHAPE) for _ in range(2))
     assert passed(made.output(made.op("ElementWiseAdd", [a, b], SHAPE)), "merge-equal").counts == {}
 
 
-def test_what_nobody_reads_is_gone() -> None:
+def test_unused_ops_are_removed() -> None:
     made = Made()
     x = made.input(*SHAPE)
     made.op("Relu", [made.op("ElementWiseAdd", [x, made.random(4)], SHAPE)], SHAPE)
@@ -84,7 +84,7 @@ def plain(*types: str) -> list[tuple[str, Quant | None]]:
         (("i32", "i64", "i32"), 0),
     ],
 )
-def test_pairs_of_casts(types: tuple[str, ...], left: int) -> None:
+def test_inverse_casts_cancel(types: tuple[str, ...], left: int) -> None:
     ends = ("Relu", "Relu") if types[0][0] == "f" else ("ElementWiseAbs", "ElementWiseAbs")
     before = chain("Cast Cast", *plain(*types), ends=ends)
     after = passed(before, "cancel-casts", "drop-dead").graph
@@ -93,14 +93,14 @@ def test_pairs_of_casts(types: tuple[str, ...], left: int) -> None:
         agree(before, after, None)
 
 
-def test_a_cast_over_a_wider_type_is_one() -> None:
+def test_casts_through_a_wider_type_become_one() -> None:
     before = chain("Cast Cast", *plain("i32", "i64", "f32"), ends=("ElementWiseAbs", "Relu"))
     after = passed(before, "cancel-casts", "drop-dead").graph
     assert kinds(after) == ["ElementWiseAbs", "Cast", "Relu"]
     agree(before, after, None)
 
 
-def test_what_types_hold() -> None:
+def test_holds_says_which_types_include_others() -> None:
     assert holds("f16", "f32") and holds("u8", "i16") and holds("bool8", "f16") and holds("i16", "f32")
     assert (
         not holds("i32", "f32")
@@ -117,7 +117,7 @@ COARSE, FINE = Quant("SCALE_OFFSET", (0.1,), (-100,)), Quant("SCALE_OFFSET", (0.
     ("types", "left"),
     [
         ([("uq8", COARSE), ("uq16", FINE), ("uq8", COARSE)], 0),
-        ([("uq16", FINE), ("uq8", COARSE), ("uq16", FINE)], 2),  # what is between has fewer steps
+        ([("uq16", FINE), ("uq8", COARSE), ("uq16", FINE)], 2),  # the type between has fewer steps
         ([("uq8", COARSE), ("uq16", replace(FINE, offset=(0,))), ("uq8", COARSE)], 2),  # negatives are cut
         (
             [("uq8", COARSE), ("uq8", replace(COARSE, scale=(0.07,))), ("uq8", COARSE)],
@@ -126,14 +126,14 @@ COARSE, FINE = Quant("SCALE_OFFSET", (0.1,), (-100,)), Quant("SCALE_OFFSET", (0.
         ([("uq8", COARSE), ("uq16", FINE), ("uq8", replace(COARSE, offset=(-99,)))], 2),  # another encoding
     ],
 )
-def test_chains_of_converts(types: list[tuple[str, Quant | None]], left: int) -> None:
+def test_inverse_converts_cancel(types: list[tuple[str, Quant | None]], left: int) -> None:
     before = chain("Convert Convert", *types)
     after = passed(before, "cancel-casts", "drop-dead").graph
     assert kinds(after).count("Convert") == left
     agree(before, after, None)
 
 
-def test_quantize_behind_dequantize() -> None:
+def test_a_dequantize_quantize_pair_cancels() -> None:
     fine = Quant("SCALE_OFFSET", (3e-5,), (-32768,))
     for dtype, quant, other in (
         ("uq8", COARSE, COARSE),
@@ -146,8 +146,8 @@ def test_quantize_behind_dequantize() -> None:
         agree(before, after, None)
 
 
-def test_every_value_of_a_pair_comes_back() -> None:
-    """All 65,536 values of 16 bits, whatever the scale."""
+def test_a_pair_keeps_every_stored_value() -> None:
+    """Checks all 65,536 values of 16 bits at several scales."""
     for scale in (1e-5, 0.37, 2.0**-15, 777.7):
         quant = Quant("SCALE_OFFSET", (scale,), (-12345,))
         made = Made()

@@ -1,4 +1,4 @@
-"""Transposes: where they go, op by op; the numbers stay, on the C kernels."""
+"""Moving Transposes, op by op; the numbers on the C kernels stay the same."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def turned(made: Made, x: str, perm: Sequence[int]) -> str:
 
 
 def sunk(graph: QnnGraph, left: int, target: Target = DEFINITION, tolerance: float | None = None) -> QnnGraph:
-    """The graph after the pass, which leaves so many Transposes and all numbers as they are."""
+    """The graph after the pass, checked to have this many Transposes left and unchanged results."""
     after = passed(graph, "sink-transposes", target=target).graph
     assert kinds(after).count("Transpose") == left, kinds(after)
     agree(graph, after, tolerance)
@@ -62,7 +62,7 @@ OPS: dict[str, tuple[str, list[ParamConfig], tuple[int, ...]]] = {
 
 
 @pytest.mark.parametrize("case", OPS)
-def test_an_op_between_two_transposes_stands_in_their_layout(case: str) -> None:
+def test_an_op_between_two_transposes_adopts_their_layout(case: str) -> None:
     kind, params, shape = OPS[case]
     made = Made()
     x = turned(made, made.input(2, 4, 5, 3), NCHW)
@@ -74,8 +74,8 @@ def test_an_op_between_two_transposes_stands_in_their_layout(case: str) -> None:
     assert kinds(after) == [kind]
 
 
-def test_every_op_of_elements_is_one_by_its_spec() -> None:
-    """The result has the shape of the broadcast inputs: nothing else makes an op one of elements."""
+def test_elementwise_ops_agree_with_their_specs() -> None:
+    """The result has the shape of the broadcast inputs; only that makes an op elementwise."""
     from opdb.generated import validators
 
     for kind in ELEMENTWISE:
@@ -86,28 +86,28 @@ def test_every_op_of_elements_is_one_by_its_spec() -> None:
 
 
 @pytest.mark.parametrize("shape", [(3, 1, 1), (1, 3, 1, 1), (4, 1), (1,), (5,), (2, 3, 4, 5)])
-def test_a_constant_follows(shape: tuple[int, ...]) -> None:
+def test_a_constant_is_transposed_along(shape: tuple[int, ...]) -> None:
     made = Made()
     x = turned(made, made.input(2, 4, 5, 3), NCHW)
     y = made.op("ElementWiseAdd", [made.random(*shape), x], (2, 3, 4, 5))
     sunk(made.output(turned(made, y, NHWC)), 0)
 
 
-def test_a_tensor_of_lower_rank_is_left_where_it_cannot_follow() -> None:
+def test_a_lower_rank_tensor_that_mixes_dimensions_blocks_the_move() -> None:
     made = Made()
     x, lines = turned(made, made.input(2, 4, 5, 3), NCHW), made.input(4, 5)
     y = made.op("ElementWiseAdd", [x, lines], (2, 3, 4, 5))
     sunk(made.output(turned(made, y, NHWC)), 2)
 
 
-def test_a_tensor_of_lower_rank_follows_among_its_own_dimensions() -> None:
+def test_a_lower_rank_tensor_follows_within_its_dimensions() -> None:
     made = Made()
     x, bias = turned(made, made.input(2, 4, 5, 3), NCHW), made.input(3, 1, 1)
     y = made.op("ElementWiseAdd", [x, bias], (2, 3, 4, 5))
     assert kinds(sunk(made.output(turned(made, y, NHWC)), 0)) == ["Reshape", "ElementWiseAdd"]
 
 
-def test_three_inputs() -> None:
+def test_ops_with_three_inputs_change_layout() -> None:
     made = Made()
     a, b = (turned(made, made.input(2, 4, 5, 3), NCHW) for _ in range(2))
     chosen = made.op("ElementWiseGreater", [a, b], (2, 3, 4, 5), dtype="bool8")
@@ -115,7 +115,7 @@ def test_three_inputs() -> None:
     sunk(made.output(turned(made, y, NHWC)), 0)
 
 
-def test_concat_split_and_gather() -> None:
+def test_concat_split_and_gather_change_layout() -> None:
     made = Made()
     a, b = (turned(made, made.input(2, 4, 5, 3), NCHW) for _ in range(2))
     both = made.op("Concat", [a, b], (2, 6, 4, 5), [number("axis", 1)])
@@ -142,7 +142,7 @@ def test_a_split_passes_its_layout_to_all_parts() -> None:
 
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("axes", [(2, 3), (1,), (0, 2), (1, 2, 3)])
-def test_a_mean_over_other_axes(axes: tuple[int, ...], kept: bool) -> None:
+def test_a_mean_adapts_its_axes(axes: tuple[int, ...], kept: bool) -> None:
     made = Made()
     x = turned(made, made.input(2, 4, 5, 3), NCHW)
     shape = [1 if i in axes else d for i, d in enumerate((2, 3, 4, 5)) if kept or i not in axes]
@@ -155,7 +155,7 @@ def test_a_mean_over_other_axes(axes: tuple[int, ...], kept: bool) -> None:
     assert bytes_left <= math.prod(shape)
 
 
-def test_a_slice_that_drops_a_dimension() -> None:
+def test_a_slice_may_drop_a_dimension() -> None:
     made = Made()
     x = turned(made, made.input(2, 4, 5, 3), NCHW)
     ranges = ParamConfig("ranges", "i32", (0, 2, 1, 1, 2, 1, 0, 4, 1, 0, 5, 1), (4, 3))
@@ -164,7 +164,7 @@ def test_a_slice_that_drops_a_dimension() -> None:
     assert kinds(after) == ["StridedSlice"]
 
 
-def test_height_and_width_of_a_pool_change_places() -> None:
+def test_a_pool_can_swap_height_and_width() -> None:
     made = Made()
     swap = (0, 2, 1, 3)
     x = turned(made, made.input(2, 7, 6, 3), swap)
@@ -196,7 +196,7 @@ def test_one_transpose_serves_all_readers() -> None:
     sunk(made.output(*ends), 1)
 
 
-def test_only_dimensions_of_size_1_move() -> None:
+def test_transposes_of_size_1_dimensions_become_reshapes() -> None:
     made = Made()
     y = turned(made, made.op("Relu", [made.input(2, 1, 1, 5)], (2, 1, 1, 5)), NCHW)
     assert sorted(kinds(sunk(made.output(y), 0))) == ["Relu", "Reshape"]
@@ -213,12 +213,12 @@ def flattened(kind: str, swapped: bool = False) -> QnnGraph:
 
 
 @pytest.mark.parametrize("kind, swapped", [("FullyConnected", False), ("MatMul", False), ("MatMul", True)])
-def test_the_rows_of_a_weight_follow_a_flattened_input(kind: str, swapped: bool) -> None:
+def test_weight_rows_follow_a_flattened_input(kind: str, swapped: bool) -> None:
     after = sunk(flattened(kind, swapped), 0, tolerance=2e-6)
     assert kinds(after) == ["Relu", "Reshape", kind]
 
 
-def test_a_flattened_input_that_others_read_stays() -> None:
+def test_a_flattened_input_with_other_readers_is_kept() -> None:
     graph = flattened("FullyConnected")
     flat = graph.ops[-1].inputs[0]
     assert flat is not None
@@ -227,8 +227,8 @@ def test_a_flattened_input_that_others_read_stays() -> None:
     sunk(graph, 1)
 
 
-def test_dimensions_that_a_reshape_joins_go_together() -> None:
-    """What a vision transformer makes of its patches."""
+def test_dimensions_merged_by_a_reshape_move_together() -> None:
+    """A vision transformer flattens its patches this way."""
     made = Made()
     x = turned(made, made.input(1, 4, 5, 6), NCHW)
     flat = made.op("Reshape", [x], (1, 6, 20))
@@ -242,8 +242,8 @@ def test_a_reshape_that_mixes_dimensions_keeps_its_transpose() -> None:
     sunk(made.output(made.op("Reshape", [x], (1, 8, 15))), 1)
 
 
-def test_rising_removes_more() -> None:
-    """Two readers want NHWC of sums of one tensor in NCHW: one Transpose ahead of them all."""
+def test_moving_transposes_up_can_remove_more() -> None:
+    """Two readers need NHWC of sums of one NCHW tensor: one Transpose before them all."""
     made = Made()
     x = made.input(2, 3, 4, 5)
     parts = [made.op("ElementWiseAdd", [x, made.random(3, 1, 1)], (2, 3, 4, 5)) for _ in range(3)]
@@ -254,8 +254,8 @@ def test_rising_removes_more() -> None:
     sunk(made.output(*ends), 1)
 
 
-def test_two_ops_that_only_move_together() -> None:
-    """x * sigmoid(x) between convolutions: neither gains by moving alone."""
+def test_two_ops_move_together() -> None:
+    """x * sigmoid(x) between convolutions: moving only one of them gains nothing."""
     made = Made()
     conv = [numbers("stride", 1, 1), pads(0, 0, 0, 0)]
     x = made.op("Conv2d", [made.input(1, 4, 5, 3), made.random(1, 1, 3, 2)], (1, 4, 5, 2), conv)
@@ -265,7 +265,7 @@ def test_two_ops_that_only_move_together() -> None:
     sunk(made.output(made.op("Conv2d", [y, made.random(1, 1, 2, 3)], (1, 4, 5, 3), conv)), 0)
 
 
-def test_ends_keep_their_names_and_shapes() -> None:
+def test_inputs_and_outputs_keep_their_names_and_shapes() -> None:
     made = Made()
     x = made.input(2, 4, 5, 3)
     y = made.op("Relu", [turned(made, x, NCHW)], (2, 3, 4, 5))
@@ -273,7 +273,7 @@ def test_ends_keep_their_names_and_shapes() -> None:
     assert after.outputs[0].name == y and after.outputs[0].shape == (2, 3, 4, 5)
 
 
-def test_an_output_that_others_read_too() -> None:
+def test_an_output_with_other_readers_keeps_its_layout() -> None:
     made = Made()
     x = turned(made, made.input(2, 4, 5, 3), NCHW)
     y = made.op("Relu", [x], (2, 3, 4, 5))
@@ -282,7 +282,7 @@ def test_an_output_that_others_read_too() -> None:
     sunk(made.output(y, z, twice, turned(made, y, NHWC)), 1)
 
 
-def test_a_transpose_of_an_input_to_two_outputs() -> None:
+def test_an_input_may_be_transposed_to_two_outputs() -> None:
     made = Made()
     x = made.input(2, 3, 4)
     sunk(made.output(turned(made, x, (0, 2, 1)), turned(made, x, (0, 2, 1))), 1)
@@ -307,7 +307,7 @@ def test_quantized_tensors_keep_their_encodings() -> None:
     assert [t.quant for t in inner] == [quant(0.03)]
 
 
-def test_an_axis_encoding_goes_with_its_dimension() -> None:
+def test_an_axis_encoding_follows_its_dimension() -> None:
     made = Made()
     per = Quant("AXIS_SCALE_OFFSET", (0.01, 0.02, 0.03), (0, 0, 0), axis=0)
     weight = made.constant(made.rng.integers(-100, 100, (3, 1, 1)), "sq8", per)
@@ -331,8 +331,8 @@ def test_an_axis_encoding_goes_with_its_dimension() -> None:
     assert stored(type(moved)("b", "sq8", (3, 1, 1), "STATIC", None, blocks), (1, 2, 0)) is None
 
 
-def test_a_transpose_of_scales_by_channel_or_block() -> None:
-    """The first is absorbed, with its axis; the second stays, as its scales are bound to the order of the dimensions."""
+def test_per_channel_weights_are_transposed_but_blocks_are_not() -> None:
+    """The first is absorbed, with its axis; the second is kept, as its scales depend on the order of the dimensions."""
     per = Quant("AXIS_SCALE_OFFSET", (0.01, 0.02), (0, 0), axis=1)
     turned_per = Quant("AXIS_SCALE_OFFSET", (0.01, 0.02), (0, 0), axis=0)
     blocks = Quant("BLOCK", (0.1,) * 4, (0,) * 4, block_size=(1, 1))
@@ -350,7 +350,7 @@ def test_a_transpose_of_scales_by_channel_or_block() -> None:
             np.testing.assert_array_equal(kept.data, np.asarray(graph.tensors[weight].data).T)
 
 
-def test_one_weight_of_two_products_of_which_one_reads_other_rows() -> None:
+def test_a_weight_shared_by_two_layouts_is_duplicated() -> None:
     made = Made()
     x = turned(made, made.op("Relu", [made.input(2, 4, 5, 3)], (2, 4, 5, 3)), NCHW)
     flat, plain = made.op("Reshape", [x], (2, 60)), made.input(2, 60)
@@ -368,11 +368,11 @@ def test_a_transpose_that_changes_an_encoding_stays() -> None:
     assert kinds(after).count("Transpose") == 2
 
 
-# -- what a target does not take
+# -- ops the target does not support
 
 
-def test_an_op_stays_where_the_target_does_not_take_it() -> None:
-    """HTP has Softmax along the last dimension alone."""
+def test_an_op_unsupported_in_the_new_layout_does_not_move() -> None:
+    """HTP has Softmax only along the last dimension."""
     made = Made()
     x = turned(made, made.op("Relu", [made.input(2, 4, 5, 3)], (2, 4, 5, 3)), NCHW)
     y = made.op("Softmax", [x], (2, 3, 4, 5), [number("axis", 3)])
@@ -382,8 +382,8 @@ def test_an_op_stays_where_the_target_does_not_take_it() -> None:
 
 
 @pytest.mark.parametrize("network", ["mul", "chain"])
-def test_it_ends(network: str) -> None:
-    """A second run finds nothing, however the first ended."""
+def test_the_pass_reaches_a_fixed_point(network: str) -> None:
+    """A second run finds nothing to do."""
     makers: dict[str, Callable[[], QnnGraph]] = {
         "mul": lambda: flattened("MatMul"),
         "chain": lambda: flattened("FullyConnected"),

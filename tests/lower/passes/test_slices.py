@@ -1,4 +1,4 @@
-"""Slices of what a Reshape made go ahead of the Reshape; bit for bit."""
+"""Slices of a Reshape's result move before the Reshape; bit for bit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def attention(quant: Quant | None = None, shrink: bool = True) -> QnnGraph:
 
 @pytest.mark.parametrize("shrink", [True, False])
 @pytest.mark.parametrize("quant", [None, Quant("SCALE_OFFSET", (0.02,), (-128,))])
-def test_query_key_and_value(quant: Quant | None, shrink: bool) -> None:
+def test_query_key_and_value_are_sliced_before_the_reshape(quant: Quant | None, shrink: bool) -> None:
     graph = attention(quant, shrink)
     after = passed(graph, "slice-before-reshapes", target=HTP)
     assert after.counts == {"slice-before-reshapes": 3}
@@ -44,7 +44,7 @@ def test_query_key_and_value(quant: Quant | None, shrink: bool) -> None:
     ] == [(5, 8)] * 3
 
 
-def test_a_slice_that_is_read_before_the_next_one_is_made() -> None:
+def test_slices_may_be_read_in_between() -> None:
     made = Made()
     x = made.op("Reshape", [made.op("Relu", [made.input(5, 24)], (5, 24))], (5, 3, 1, 8))
     first = made.op("Tanh", [sliced(made, x, 1, 0, 1)], (5, 1, 1, 8))
@@ -58,14 +58,12 @@ def test_a_slice_that_is_read_before_the_next_one_is_made() -> None:
     "axis, begin, end, step, goes",
     [
         (1, 1, 3, 1, True),
-        (1, 0, 3, 2, False),  # of every second part
+        (1, 0, 3, 2, False),  # every second part
         (3, 2, 5, 1, False),  # inside each part
-        (0, 1, 4, 1, False),  # of a dimension that the Reshape leaves
+        (0, 1, 4, 1, False),  # a dimension that the Reshape keeps
     ],
 )
-def test_whole_pieces_of_a_parted_dimension_go(
-    axis: int, begin: int, end: int, step: int, goes: bool
-) -> None:
+def test_only_slices_of_whole_pieces_move(axis: int, begin: int, end: int, step: int, goes: bool) -> None:
     made = Made()
     x = made.op("Relu", [made.input(5, 24)], (5, 24))
     x = made.op("Reshape", [x], (5, 3, 1, 8))
@@ -75,14 +73,14 @@ def test_whole_pieces_of_a_parted_dimension_go(
     assert bool(after.counts) == goes
 
 
-def test_another_reader_of_the_reshape_keeps_it() -> None:
+def test_a_reshape_with_another_reader_is_kept() -> None:
     made = Made()
     x = made.op("Reshape", [made.op("Relu", [made.input(5, 24)], (5, 24))], (5, 3, 1, 8))
     graph = made.output(sliced(made, x, 1, 0, 1), made.op("Tanh", [x], (5, 3, 1, 8)))
     assert passed(graph, "slice-before-reshapes", target=HTP).counts == {}
 
 
-def test_a_reshape_that_joins_dimensions_stays() -> None:
+def test_a_reshape_that_mixes_dimensions_is_kept() -> None:
     made = Made()
     x = made.op("Reshape", [made.op("Relu", [made.input(5, 4, 6)], (5, 4, 6))], (5, 3, 8))
     graph = made.output(sliced(made, x, 1, 0, 1))

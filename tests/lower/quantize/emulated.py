@@ -1,4 +1,4 @@
-"""What --quantize makes of a function, run by the vendor's emulation of a chip, next to PyTorch in floats."""
+"""Runs a function quantized by --quantize on the vendor's emulation of a chip, next to PyTorch in floats."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Module(torch.nn.Module):
 def signal_to_noise(
     function: Callable[..., Any], inputs: tuple[Any, ...], soc: str, scheme: str, told: list[str]
 ) -> list[float]:
-    """In dB, of each result, with the inputs as calibration data."""
+    """The ratio in dB for each result, with the inputs as calibration data."""
     target = Target("HTP", soc, execution="emulator")
     program = torch.export.export(Module(function), inputs)
     coverage, graph = lowered(program, target, "g", to_quantize=True)

@@ -1,4 +1,4 @@
-"""The conventions against the libraries that have them; QHPI's against a package that HTP runs (tests/plugins/packages)."""
+"""The conventions against the libraries that use them; QHPI's against a package run by HTP (tests/plugins/packages)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def zero_is_stored(case: Encoding) -> bool:
 
 
 @pytest.mark.parametrize(("a", "b"), itertools.product(CONVENTIONS, CONVENTIONS), ids=lambda c: c.name)
-def test_there_and_back_again(a, b) -> None:
+def test_conversions_between_conventions_are_invertible(a, b) -> None:
     for case in CASES:
         start, before = converted(case, a)
         there, added = converted(start, b)
@@ -38,19 +38,21 @@ def test_there_and_back_again(a, b) -> None:
             assert there.real(stored + before + added) == start.real(stored + before) == case.real(stored)
 
 
-def test_qhpi_gets_signed_integers_unsigned() -> None:
+def test_qhpi_stores_signed_integers_as_unsigned() -> None:
     assert converted(Encoding("sq8", 0.5, -3), QHPI) == (Encoding("sq8", 0.5, 131, QHPI), 128)
     assert converted(Encoding("sq16", 0.5, 0), QHPI) == (Encoding("sq16", 0.5, 32768, QHPI), 32768)
     assert converted(Encoding("uq8", 0.5, -3), QHPI) == (Encoding("uq8", 0.5, 3, QHPI), 0)
 
 
-def test_a_type_that_is_not_quantized() -> None:
+def test_a_float_type_is_rejected() -> None:
     with pytest.raises(OpdbError, match="FLOAT_32 is not a quantized type"):
         converted(Encoding("f32", 1.0, 0), ONNX)
 
 
-@pytest.mark.parametrize("case", filter(zero_is_stored, EIGHT), ids=name)  # as ONNX's zero points are
-def test_onnx_runtime_has_it(case: Encoding) -> None:
+@pytest.mark.parametrize(
+    "case", filter(zero_is_stored, EIGHT), ids=name
+)  # ONNX's zero points are stored values
+def test_the_onnx_convention_matches_onnx_runtime(case: Encoding) -> None:
     onnx, ort = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
     made, _ = converted(case, ONNX)
     numpy_type = np.uint8 if case.dtype == "uq8" else np.int8
@@ -74,7 +76,7 @@ def test_onnx_runtime_has_it(case: Encoding) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=name)
-def test_pytorch_has_it(case: Encoding) -> None:
+def test_the_pytorch_convention_matches_pytorch(case: Encoding) -> None:
     torch = pytest.importorskip("torch")
     from torch.ao.quantization.fx import _decomposed  # noqa: F401  # registers the operators
 
@@ -89,7 +91,7 @@ def test_pytorch_has_it(case: Encoding) -> None:
 
 @pytest.mark.vendor
 @pytest.mark.parametrize("case", EIGHT, ids=name)
-def test_qnn_has_it(case: Encoding) -> None:
+def test_the_qnn_convention_matches_qnn(case: Encoding) -> None:
     from opdb.runtime.qnn import libraries
     from opdb.runtime.qnn.backend import Backend
 
@@ -106,8 +108,8 @@ def test_qnn_has_it(case: Encoding) -> None:
         assert prepared.execute({"x": stored})["y"].tolist() == [case.real(int(q)) for q in stored]
 
 
-def test_c_of_htp_packages_has_the_same_numbers() -> None:
-    """What has_element compares a node's zero with."""
+def test_the_c_code_of_htp_packages_uses_the_same_offsets() -> None:
+    """has_element compares a node's zero with these numbers."""
     text = (Path(__file__).parents[3] / "runtime/src/packages/htp_nodes.c").read_text()
     for dtype, macro in (("sq8", "OPDB_SQ8"), ("sq16", "OPDB_SQ16")):
         _, added = converted(Encoding(dtype, 1.0, 0), QHPI)

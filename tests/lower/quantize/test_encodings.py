@@ -18,7 +18,9 @@ ends = st.floats(0, 2.0**20, width=32).filter(lambda v: v == 0 or v > 2.0**-20)
 
 
 @given(ends, ends, st.sampled_from(TYPES), st.booleans())
-def test_a_range_is_covered_and_zero_is_stored(low: float, high: float, dtype: str, symmetric: bool) -> None:
+def test_an_encoding_covers_its_range_and_stores_zero(
+    low: float, high: float, dtype: str, symmetric: bool
+) -> None:
     quant = encoding(Range(-low, high), dtype, symmetric)
     tensor = GraphTensor("x", dtype, (3,), quant=quant)
     values = np.array([-low, 0.0, high])
@@ -34,12 +36,12 @@ def test_a_range_is_covered_and_zero_is_stored(low: float, high: float, dtype: s
         assert quant.scale[0] == pytest.approx(width / (most - least - symmetric), rel=1e-6)
 
 
-def test_scales_are_float32_as_qnn_stores_them() -> None:
+def test_scales_are_float32_as_in_qnn() -> None:
     scale = encoding(Range(0, 1), "uq8", False).scale[0]
     assert scale == float(np.float32(1 / 255)) != 1 / 255
 
 
-def test_a_scale_for_each_slice() -> None:
+def test_each_slice_gets_a_scale() -> None:
     data = np.array([[1.0, -2.0, 0.5], [0.0, 0.0, 0.0], [-100.0, 4.0, 1.0]])
     quant = of_data(data, "sq8", True, 0)
     assert (quant.encoding, quant.axis, quant.offset) == ("AXIS_SCALE_OFFSET", 0, (0, 0, 0))
@@ -50,7 +52,7 @@ def test_a_scale_for_each_slice() -> None:
     ).all()
 
 
-def test_products_of_scales() -> None:
+def test_a_bias_scale_is_the_product_of_scales() -> None:
     x, one = Quant("SCALE_OFFSET", (0.5,), (-3,)), Quant("SCALE_OFFSET", (0.25,), (0,))
     many = Quant("AXIS_SCALE_OFFSET", (0.25, 2.0), (0, 0), 3)
     assert product([x, one], 0) == Quant("SCALE_OFFSET", (0.125,), (0,))

@@ -1,4 +1,4 @@
-"""Faults of HTP that ``quantize`` keeps clear of: the numbers of the vendor's emulation against PyTorch in floats."""
+"""Faults of HTP that ``quantize`` avoids: results of the vendor's emulation against PyTorch in floats."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def made(function: Call, inputs: tuple[Any, ...], soc: str, scheme: str) -> QnnG
     return quantize(graph, [given], target=target, recipe=scheme)
 
 
-#: To one channel, whose bias HTP drops where it has one scale beside weights with a scale along an axis.
+#: Ops with one output channel: HTP drops a bias with a single scale if the weights have scales along an axis.
 ONE_CHANNEL: dict[str, tuple[Call, torch.Tensor]] = {
     "convolution": (lambda x: functional.conv2d(x, FILTER, THREE), IMAGE),
     "transposed": (lambda x: functional.conv_transpose2d(x, TURNED, THREE), IMAGE),
@@ -59,13 +59,13 @@ ONE_CHANNEL: dict[str, tuple[Call, torch.Tensor]] = {
 @pytest.mark.parametrize("soc", [WITH_FLOATS, WITHOUT])
 @pytest.mark.parametrize("scheme", ["8a8w", "16a8w"])
 @pytest.mark.parametrize("name", ONE_CHANNEL)
-def test_the_bias_of_one_channel_is_added(name: str, scheme: str, soc: str) -> None:
+def test_the_bias_of_a_single_channel_is_added(name: str, scheme: str, soc: str) -> None:
     function, x = ONE_CHANNEL[name]
     (found,) = signal_to_noise(function, (x,), soc, scheme, [])
     assert found > (33 if scheme == "8a8w" else 40), found  # 8 dB and less without the bias
 
 
-#: Updates have another range than what they are written into.
+#: Updates have another range than the tensor they are written into.
 WRITTEN: dict[str, tuple[Call, tuple[torch.Tensor, ...]]] = {
     "scatter": (lambda x, u: x.scatter(0, ROWS, u), (weights(4, 4) * 20, weights(2, 4).abs())),
     "scatter_add": (lambda x, u: x.scatter_add(0, ROWS, u), (weights(4, 4) * 20, weights(2, 4).abs())),
@@ -80,7 +80,7 @@ WRITTEN: dict[str, tuple[Call, tuple[torch.Tensor, ...]]] = {
 @pytest.mark.parametrize("soc", [WITH_FLOATS, WITHOUT])
 @pytest.mark.parametrize("scheme", ["8a8w", "16a8w"])
 @pytest.mark.parametrize("name", WRITTEN)
-def test_what_is_written_into_a_tensor_keeps_its_values(name: str, scheme: str, soc: str) -> None:
+def test_values_written_into_a_tensor_are_kept(name: str, scheme: str, soc: str) -> None:
     function, inputs = WRITTEN[name]
     (found,) = signal_to_noise(function, inputs, soc, scheme, [])
     assert found > (38 if scheme == "8a8w" else 80), found  # 5 to 25 dB in stored numbers of updates
@@ -97,12 +97,12 @@ SUMS: dict[str, Call] = {
 
 @pytest.mark.parametrize("soc", [WITH_FLOATS, WITHOUT])
 @pytest.mark.parametrize("name", SUMS)
-def test_constants_behind_other_ops_are_added(name: str, soc: str) -> None:
+def test_constants_after_other_ops_are_added(name: str, soc: str) -> None:
     (found,) = signal_to_noise(SUMS[name], (X,), soc, "8a8w", [])
     assert found > 34, found  # HTP-0393, HTP-0395, HTP-0224
 
 
-def test_a_constant_is_subtracted_with_the_numbers_of_its_negative() -> None:
+def test_subtracting_a_constant_uses_its_negated_values() -> None:
     graph = made(SUMS["row"], (X,), WITH_FLOATS, "8a8w")
     difference = graph.ops[-1]
     less = graph.tensors[difference.inputs[1] or ""]
@@ -126,7 +126,7 @@ UNFINISHED: dict[str, tuple[Call, str]] = {
 
 
 @pytest.mark.parametrize("name", UNFINISHED)
-def test_a_form_that_is_not_finalized_is_computed_in_floats(name: str) -> None:
+def test_forms_that_do_not_finalize_use_floats(name: str) -> None:
     function, scheme = UNFINISHED[name]
     told: list[str] = []
     (found,) = signal_to_noise(function, (IMAGE,), WITH_FLOATS, scheme, told)
@@ -135,14 +135,14 @@ def test_a_form_that_is_not_finalized_is_computed_in_floats(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", UNFINISHED)
-def test_check_rejects_it_on_a_chip_without_floats(name: str) -> None:
+def test_forms_that_do_not_finalize_are_rejected_without_floats(name: str) -> None:
     function, scheme = UNFINISHED[name]
     program = torch.export.export(Module(function), (IMAGE,))
     coverage = quantized_coverage(program, Target("HTP", WITHOUT, execution="emulator"), named(scheme))
     assert [row.verdict for row in coverage.rows] == ["rejected"]
 
 
-def test_slopes_for_each_channel_have_8_bits_beside_16() -> None:
+def test_per_channel_slopes_have_8_bits_in_16a8w() -> None:
     def prelu(x: torch.Tensor) -> torch.Tensor:
         return functional.prelu(x, SLOPES)
 
@@ -150,7 +150,7 @@ def test_slopes_for_each_channel_have_8_bits_beside_16() -> None:
     assert found > 50, found  # with slopes of 16 bits the graph is not finalized
 
 
-def test_nearest_pixels_have_the_numbers_of_the_image_in_16_bits() -> None:
+def test_nearest_sampling_keeps_16_bit_pixel_values() -> None:
     def half_again(x: torch.Tensor) -> torch.Tensor:
         return functional.interpolate(x, size=(13, 5))
 
@@ -158,7 +158,7 @@ def test_nearest_pixels_have_the_numbers_of_the_image_in_16_bits() -> None:
     assert found > 85, found  # 44 dB where the result has an encoding of its own
 
 
-def test_a_bias_that_is_an_input_has_no_convert_to_32_bits() -> None:
+def test_an_input_bias_is_not_converted_to_32_bits() -> None:
     inputs = (X[0], weights(16, 4), weights(4) * 20)
     (found,) = signal_to_noise(lambda x, w, b: torch.addmm(b, x, w), inputs, WITH_FLOATS, "16a8w", [])
     assert found > 45, found
@@ -170,7 +170,7 @@ def test_a_bias_that_is_an_input_has_no_convert_to_32_bits() -> None:
     assert told[WITH_FLOATS]
 
 
-#: Ops whose assumed ranges decide: the result of a clamp or a Softmax, moved or not.
+#: Ops for which the assumed ranges matter: the result of a clamp or a Softmax, moved or not.
 ASSUMED: dict[str, Call] = {
     "clamp": lambda x: x.clamp(-1, 1),
     "softmax along rows": lambda x: x.softmax(1),
@@ -181,7 +181,7 @@ ASSUMED: dict[str, Call] = {
 @pytest.mark.parametrize("soc", [WITHOUT, "SM8350"])
 @pytest.mark.parametrize("scheme", ["8a8w", "16a8w"])
 @pytest.mark.parametrize("name", ASSUMED)
-def test_check_assumes_ranges_that_leave_what_compile_takes(name: str, scheme: str, soc: str) -> None:
+def test_assumed_ranges_do_not_reject_what_compile_accepts(name: str, scheme: str, soc: str) -> None:
     program = torch.export.export(Module(ASSUMED[name]), (X,))
     target = Target("HTP", soc, execution="emulator")
     assert quantized_coverage(program, target, named(scheme)).complete
@@ -189,8 +189,8 @@ def test_check_assumes_ranges_that_leave_what_compile_takes(name: str, scheme: s
     assert found > (35 if scheme == "8a8w" else 55), found
 
 
-def test_a_quotient_that_is_wrong_in_integers_is_a_table() -> None:
-    """HTP-0446, on a chip without floating point; by a number it is a function of x alone."""
+def test_a_quotient_wrong_in_integers_becomes_a_table() -> None:
+    """HTP-0446, on a chip without floating point; division by a number is a function of x only."""
     told: list[str] = []
     x = torch.tensor([[7.0, -7.0, 5.5, -5.5]])
     (found,) = signal_to_noise(
@@ -199,7 +199,7 @@ def test_a_quotient_that_is_wrong_in_integers_is_a_table() -> None:
     assert found > 40 and any(line.startswith("as a table: ") and "HTP-0446" in line for line in told), told
 
 
-def test_what_nothing_avoids_is_told() -> None:
+def test_unavoidable_faults_are_reported() -> None:
     told: list[str] = []
     x, y = torch.tensor([[7.0, -7.0, 5.5, -5.5]]), torch.tensor([[2.0, 3.0, 2.5, 1.0]])
     signal_to_noise(lambda x, y: torch.div(x, y, rounding_mode="floor"), (x, y), WITHOUT, "8a8w", told)
@@ -223,8 +223,8 @@ def test_clamps_are_computed_in_integers(name: str, scheme: str, soc: str) -> No
     assert found > (35 if scheme == "8a8w" else 75) and not told, (found, told)
 
 
-def test_a_depthwise_convolution_is_not_put_into_floats_on_v68() -> None:
-    """HTP-0450: three ops are wrong there directly behind a Dequantize."""
+def test_depthwise_convolutions_stay_quantized_on_v68() -> None:
+    """HTP-0450: three ops are wrong there directly after a Dequantize."""
     target = Target("HTP", "SM8350", execution="emulator")
     program = torch.export.export(Module(UNFINISHED["steps of 2 by 3"][0]), (IMAGE,))
     assert not quantized_coverage(program, target, named("8a8w")).complete
@@ -243,7 +243,7 @@ FEW_TAPS = {
 @pytest.mark.parametrize("soc", [WITH_FLOATS, WITHOUT])
 @pytest.mark.parametrize("scheme", ["8a8w", "16a8w"])
 @pytest.mark.parametrize("name", FEW_TAPS)
-def test_depthwise_filters_of_few_taps(name: str, scheme: str, soc: str) -> None:
+def test_small_depthwise_filters_are_correct(name: str, scheme: str, soc: str) -> None:
     taps, steps, channels = FEW_TAPS[name]
     told: list[str] = []
     weight, bias = weights(channels, 1, *taps), weights(channels) * 5 + 1
@@ -266,6 +266,6 @@ COMPARED: dict[str, Call] = {
 
 @pytest.mark.parametrize("scheme", ["8a8w", "16a8w"])
 @pytest.mark.parametrize("name", COMPARED)
-def test_numbers_that_are_compared_have_the_steps_of_the_tensor(name: str, scheme: str) -> None:
+def test_compared_constants_use_the_tensors_encoding(name: str, scheme: str) -> None:
     (found,) = signal_to_noise(COMPARED[name], (X,), WITHOUT, scheme, [])
-    assert found > 90, found  # every truth value is right
+    assert found > 90, found  # every boolean is right

@@ -1,4 +1,4 @@
-"""Observers against numpy: what they cut off, and what that costs."""
+"""Observers against numpy: the values they clip, and the resulting error."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ def squared_error(values: Range) -> float:
     return float((((stored + quant.offset[0]) * quant.scale[0] - ALL) ** 2).mean())
 
 
-def test_the_ends() -> None:
+def test_min_max_covers_all_values() -> None:
     assert seen("min-max") == Range(float(ALL.min()), 40.0)
 
 
 @pytest.mark.parametrize("percentile", [99.0, 99.9])
-def test_percentiles(percentile: float) -> None:
+def test_percentiles_match_numpy(percentile: float) -> None:
     values = seen("percentile", percentile=percentile)
     cut = (100 - percentile) / 2  # on each side
     want = np.percentile(ALL, [cut, 100 - cut])
     assert [values.low, values.high] == pytest.approx(want, abs=3 * 45 / 2048)  # bins of a histogram
 
 
-def test_the_least_squared_error_is_not_that_of_the_ends() -> None:
+def test_mse_is_at_least_as_accurate_as_min_max() -> None:
     assert squared_error(seen("mse")) <= squared_error(seen("min-max"))
 
 
 @pytest.mark.parametrize("observer", ["percentile", "mse", "entropy"])
 @pytest.mark.parametrize("dtype", ["uq8", "uq16"])
-def test_zero_is_in_it_and_nothing_that_was_not_seen(observer: str, dtype: str) -> None:
+def test_ranges_include_zero_and_only_seen_values(observer: str, dtype: str) -> None:
     values = seen(observer, dtype)
     assert ALL.min() <= values.low < 0 < values.high <= 40
     positive = Observer(Observation(observer), dtype)
@@ -56,7 +56,7 @@ def test_zero_is_in_it_and_nothing_that_was_not_seen(observer: str, dtype: str) 
 
 
 @pytest.mark.parametrize("observer", ["min-max", "percentile", "mse", "entropy"])
-def test_constants_and_nothing_at_all(observer: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_constant_and_empty_data_have_a_range(observer: str, capsys: pytest.CaptureFixture[str]) -> None:
     for value in (0.0, 3.0, -2.0):
         found = Observer(Observation(observer), "uq8")
         found.see(np.full(10, value, np.float32))

@@ -1,4 +1,4 @@
-"""Encodings that follow from others, over graphs of ops that only move data and of others."""
+"""Encodings that follow from others, through ops that only move data and other ops."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHAPES = [(24,), (2, 12), (3, 8), (2, 3, 4), (4, 3, 2), (2, 2, 2, 3), (1, 24, 1)
 
 
 class Chain:
-    """A graph of uq8 that grows from x, and the same in numpy."""
+    """A growing graph of uq8 that starts at x."""
 
     def __init__(self) -> None:
         self.tensors = {"x": GraphTensor("x", "uq8", (2, 3, 4), "APP_WRITE")}
@@ -54,7 +54,7 @@ def numbers(name: str, values: Any) -> ParamConfig:
 
 @st.composite
 def chains(draw: st.DrawFn) -> tuple[QnnGraph, Any]:
-    """A graph of Reshape, Transpose, and Split with Concat; and what it does to an array."""
+    """A graph of Reshape, Transpose, and Split with Concat; and the same function on an array."""
     chain, last = Chain(), "x"
     steps: list[Any] = []
     for _ in range(draw(st.integers(1, 6))):
@@ -89,7 +89,7 @@ def chains(draw: st.DrawFn) -> tuple[QnnGraph, Any]:
 
 
 @given(chains(), st.data())
-def test_one_encoding_runs_through_ops_that_move_data(
+def test_an_encoding_spreads_through_ops_that_move_data(
     chain: tuple[QnnGraph, Any], data: st.DataObject
 ) -> None:
     graph, moved = chain
@@ -104,13 +104,13 @@ def test_one_encoding_runs_through_ops_that_move_data(
 
 
 @given(chains())
-def test_nothing_is_assumed_where_nothing_is_given(chain: tuple[QnnGraph, Any]) -> None:
+def test_missing_encodings_are_an_error(chain: tuple[QnnGraph, Any]) -> None:
     graph, _ = chain
     with pytest.raises(OpdbError, match=r"chain: no encoding is given for, or follows for, .*x"):
         propagate(graph)
 
 
-def test_another_op_ends_it() -> None:
+def test_other_ops_stop_the_spread() -> None:
     chain = Chain()
     chain.tensors["x"] = replace(chain.tensors["x"], quant=QUANT)
     (flat,) = chain.add("Reshape", ("x",), (), (24,))
@@ -122,7 +122,7 @@ def test_another_op_ends_it() -> None:
     assert propagate(graph).tensors[flat].quant == QUANT
 
 
-def test_two_encodings_in_one_group() -> None:
+def test_conflicting_encodings_are_rejected() -> None:
     chain = Chain()
     chain.tensors["x"] = replace(chain.tensors["x"], quant=QUANT)
     (flat,) = chain.add("Reshape", ("x",), (), (24,))
@@ -139,7 +139,7 @@ def test_two_encodings_in_one_group() -> None:
         propagate(graph)
 
 
-def test_fixed_ranges_and_products_of_scales() -> None:
+def test_fixed_ranges_and_bias_scales_follow() -> None:
     per_row = Quant("AXIS_SCALE_OFFSET", (0.5, 0.25, 0.125), (0, 0, 0), 0)
     tensors = [
         GraphTensor("x", "uq8", (2, 4), "APP_WRITE", quant=QUANT),

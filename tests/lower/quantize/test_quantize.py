@@ -1,4 +1,4 @@
-"""Float graphs quantised for a target: types, encodings, Converts, reasons, and numbers of the vendor's libraries."""
+"""Float graphs quantized for a target: types, encodings, Converts, reasons, and results of the vendor's libraries."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def types(graph: QnnGraph) -> dict[str, str]:
     return {n: t.dtype for n, t in graph.tensors.items()}
 
 
-def test_types_and_encodings_on_htp() -> None:
+def test_a_graph_gets_htps_types_and_encodings() -> None:
     made = quantize(perceptron(), CALIBRATION, target=HTP)
     assert types(made) == dict.fromkeys("xhrzsy", "uq8") | {"w": "sq8", "v": "sq8", "b": "sq32"}
     quants: dict[str, Any] = {n: t.quant for n, t in made.tensors.items()}
@@ -65,11 +65,11 @@ def test_types_and_encodings_on_htp() -> None:
     seen = run_graph(perceptron().with_intermediates(), CALIBRATION[0])["r"]
     assert quants["r"].offset == (0,) and quants["r"].scale[0] >= seen.max() / 255
     assert all(check(made.op_config(op), HTP).verdict == "accept" for op in made.ops)
-    assert types(perceptron())["x"] == "f32"  # the given graph stays as it is
+    assert types(perceptron())["x"] == "f32"  # the given graph is unchanged
 
 
-def test_types_and_encodings_on_cpu() -> None:
-    """One scale for all of a weight: of scales along an axis this library takes the first."""
+def test_weights_get_a_single_scale_on_cpu() -> None:
+    """Weights have a single scale: of scales along an axis this library uses only the first."""
     for wanted, offset in (("sq8", 0), ("uq8", -128)):
         made = quantize(perceptron(), CALIBRATION, target=CPU, recipe=Asked(weights=WeightType(wanted)))
         assert types(made) == dict.fromkeys("xhrzsy", "uq8") | {"w": wanted, "v": wanted, "b": "sq32"}
@@ -94,7 +94,7 @@ def test_types_and_encodings_on_cpu() -> None:
         (HTP, {"overrides": {"r": "uq16", "z": "uq16"}}, 0.03),
     ],
 )
-def test_numbers(target: Target, options: dict[str, Any], bound: float) -> None:
+def test_quantized_results_are_close_to_floats(target: Target, options: dict[str, Any], bound: float) -> None:
     made = quantize(perceptron(), CALIBRATION, target=target, **options)
     (x,), (y,) = made.inputs, made.outputs
     with VendorWorker(target.backend or "", target.soc) as worker:
@@ -104,7 +104,7 @@ def test_numbers(target: Target, options: dict[str, Any], bound: float) -> None:
     assert np.abs(to_real(y, result.outputs["y"]) - want).max() <= bound
 
 
-def test_types_may_differ_from_tensor_to_tensor() -> None:
+def test_tensors_may_have_different_types() -> None:
     made = quantize(perceptron(), CALIBRATION, target=HTP, overrides={"r": "uq16", "z": "uq16"})
     kinds = types(made)
     assert {n: kinds[n] for n in "xhrzsy"} == dict.fromkeys("xhsy", "uq8") | dict.fromkeys("rz", "uq16")
@@ -152,6 +152,8 @@ def with_op(op: str) -> QnnGraph:
         (with_op("Frobnicate"), {"target": HTP}, "node relu: the specs do not hold the op Frobnicate"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_quantised(graph: QnnGraph, options: dict[str, Any], message: str) -> None:
+def test_unquantizable_graphs_and_options_are_rejected(
+    graph: QnnGraph, options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(OpdbError, match=message):
         quantize(graph, **{"calibration": CALIBRATION, **options})

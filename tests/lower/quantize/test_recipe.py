@@ -1,4 +1,4 @@
-"""Recipes: what a file may say, and what its rules make of a graph."""
+"""Recipes: the contents of a file, and the effect of its rules on a graph."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def graph_of(target: Target = HTP) -> tuple[QnnGraph, Any, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", names())
-def test_what_is_shown_is_read_back(name: str) -> None:
+def test_shown_recipes_can_be_read(name: str) -> None:
     assert parsed(dump_data(named(name).spelled()), "own.yaml") == named(name)
 
 
@@ -85,12 +85,12 @@ def test_a_name_may_have_underscores() -> None:
         ("- 8a8w", "own.yaml:1:1: expected a mapping"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_in_a_file_is_said_with_its_place(text: str, message: str) -> None:
+def test_errors_in_a_file_name_their_place(text: str, message: str) -> None:
     with pytest.raises(SpecError, match=message):
         parsed(text, "own.yaml")
 
 
-def test_unknown_recipes() -> None:
+def test_unknown_recipes_are_rejected() -> None:
     with pytest.raises(OpdbError, match="--quantize 8a9w: no such recipe; give one of 8a8w, 16a8w, "):
         named("8a9w")
     with pytest.raises(OpdbError, match=r"--quantize none\.yaml: No such file or directory"):
@@ -98,14 +98,14 @@ def test_unknown_recipes() -> None:
 
 
 def types(text: str) -> dict[str, str]:
-    """The types of the results by the node that they come from, of the net with a recipe."""
+    """The types of the results, by the node that makes them, after quantizing the net with a recipe."""
     graph, sources, given = graph_of()
     made = quantize(graph, [given], target=HTP, recipe=parsed(text, "own.yaml"), sources=sources)
     computing = [op for op in made.ops if op.op not in ("Convert", "Quantize", "Dequantize")]
     return {op.origin: made.tensors[op.outputs[0]].dtype for op in computing}
 
 
-def test_rules_tell_nodes_by_module_operator_and_name() -> None:
+def test_rules_select_nodes_by_module_operator_and_name() -> None:
     of_block = types("base: 8a8w\nrules:\n  - module: blocks.1\n    activations: {bits: 16}")
     assert {of_block[n] for n in ("linear", "relu", "add")} == {"uq8"}
     assert {of_block[n] for n in ("linear_2", "relu_1", "add_1")} == {"uq16"}
@@ -117,14 +117,14 @@ def test_rules_tell_nodes_by_module_operator_and_name() -> None:
     assert of_node["add_1"] == "uq16" and of_node["add"] == "uq8"
 
 
-def test_the_last_rule_that_fits_counts() -> None:
+def test_the_last_matching_rule_wins() -> None:
     found = types(
         "base: 8a8w\nrules:\n  - {operator: linear, float: true}\n  - {module: blocks.0.*, activations: {bits: 16}}\n"
     )
     assert found["linear"] == "uq16" and found["linear_2"] == "f32"
 
 
-def test_a_rule_that_fits_nothing_is_told() -> None:
+def test_an_unmatched_rule_is_reported() -> None:
     graph, sources, given = graph_of()
     told: list[str] = []
     recipe = parsed("base: 8a8w\nrules:\n  - {module: block.1, float: true}", "own.yaml")
@@ -134,7 +134,7 @@ def test_a_rule_that_fits_nothing_is_told() -> None:
     ]
 
 
-def test_floats_are_refused_where_there_are_none() -> None:
+def test_float_rules_are_refused_on_an_integer_chip() -> None:
     graph, sources, given = graph_of(OLD)
     recipe = parsed("base: 8a8w\nrules:\n  - {operator: softmax, float: true}", "own.yaml")
     with pytest.raises(
@@ -144,7 +144,7 @@ def test_floats_are_refused_where_there_are_none() -> None:
 
 
 def with_weights(graph: QnnGraph, weight: WeightType) -> QnnGraph:
-    """The float graph with the numbers that its linear layers' weights have when they are quantized."""
+    """The float graph with its linear layers' weights replaced by their quantized values."""
     tensors = dict(graph.tensors)
     for op in graph.ops:
         if op.op == "FullyConnected":
@@ -158,7 +158,7 @@ def with_weights(graph: QnnGraph, weight: WeightType) -> QnnGraph:
     return QnnGraph(graph.name, tensors, list(graph.ops))
 
 
-def test_a_rule_gives_other_weights_than_those_that_are_rounded() -> None:
+def test_a_rule_can_exempt_weights_from_adaround() -> None:
     text = "base: 16a4w\nweights: {rounding: adaround}\nrules:\n  - {node: a, weights: {bits: 8}}"
     recipe = parsed(text, "own.yaml")
     assert recipe.weights is not None and recipe.weights.rounding == "adaround"
@@ -173,8 +173,8 @@ def test_a_rule_gives_other_weights_than_those_that_are_rounded() -> None:
     ("recipe", "at_least"),
     [("8a8w", 25), ("16a8w", 45), ("16a16w", 45), ("16a4w", 45), ("16a4w-block", 45), ("8a4w", 25)],
 )
-def test_numbers(recipe: str, at_least: float, soc: str) -> None:
-    """Of the emulation against the graph in floats with the same weights."""
+def test_each_recipe_reaches_its_signal_to_noise(recipe: str, at_least: float, soc: str) -> None:
+    """Compares the emulation with the float graph that has the same weights."""
     target = Target("HTP", soc, execution="emulator")
     graph, sources, given = graph_of(target)
     made = quantize(graph, [given], target=target, recipe=recipe, sources=sources)

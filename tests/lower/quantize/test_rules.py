@@ -1,4 +1,4 @@
-"""The ``quant`` section of specs: what is read from it, and what is refused."""
+"""The ``quant`` section of specs: valid and invalid forms."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rules(quant: dict[str, Any]) -> tuple[QuantRules, list[str]]:
     return found, faults
 
 
-def test_every_form() -> None:
+def test_every_form_of_rule_is_read() -> None:
     found, faults = rules(
         {
             "w": {"axis": 2, "symmetric": True},
@@ -75,12 +75,12 @@ def test_every_form() -> None:
         ({"b": {"scale": 2, "offset": 0}}, "b: 'scale' is a product of scales"),
     ],
 )
-def test_what_is_no_rule(quant: dict[str, Any], message: str) -> None:
+def test_malformed_rules_are_rejected(quant: dict[str, Any], message: str) -> None:
     _, faults = rules(quant)
     assert any(f.startswith(message) for f in faults), faults
 
 
-def test_every_op_has_rules_and_the_engine_knows_none_by_name() -> None:
+def test_every_op_has_rules_and_the_engine_names_no_op() -> None:
     assert set(RULES) == set(validators.MODULES)
     folder = Path(opdb.lower.quantize.__file__).parent
     apart = {
@@ -89,6 +89,6 @@ def test_every_op_has_rules_and_the_engine_knows_none_by_name() -> None:
     }  # fmt: skip
     texts = {p.name: p.read_text() for p in folder.glob("*.py") if p.name not in apart}
     named = {op for op in RULES for text in texts.values() if f'"{op}"' in text}
-    between = {"Convert", "Quantize", "Dequantize"}  # what is put between two types
+    between = {"Convert", "Quantize", "Dequantize"}  # ops inserted between two types
     table = {"Reshape", "Cast", "Gather", "ElementWiseSubtract", "ElementWiseMultiply", "ElementWiseAdd"}
     assert named == between | table | {"Softmax", "ElementWiseAdd"}  # masks of attention

@@ -1,4 +1,4 @@
-"""Forms are judged with the scales that they will have: clamps and sigmoids of 16 bits, whose rules read them."""
+"""Forms are judged with their final scales: 16-bit clamps and sigmoids, whose rules depend on them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CALIBRATION = [{"x": RNG.uniform(-3, 3, (1, 8, 8, 4)).astype(np.float32)} for _ 
 
 
 def stack(*behind: GraphOp) -> QnnGraph:
-    """x -> Conv2d -> h -> ``behind``, of which each reads what the last made -> y, 1 by 8 by 8 by 4 everywhere."""
+    """x -> Conv2d -> h -> ``behind``, each reading the previous result -> y; every tensor is 1 by 8 by 8 by 4."""
     graph = QnnGraph("stack")
     names = ["x", "h", *(f"h{i}" for i in range(len(behind) - 1)), "y"]
     for name in names:
@@ -68,7 +68,7 @@ STACKS = {
 @pytest.mark.vendor
 @pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("name", list(STACKS))
-def test_16_bits_are_right_on_htp(name: str) -> None:
+def test_16_bit_results_on_htp_are_right(name: str) -> None:
     graph = stack(*STACKS[name])
     made = quantize(graph, CALIBRATION, target=HTP, recipe="16a8w")
     assert {t.dtype for t in made.tensors.values() if t.type != "STATIC"} == {"uq16"}
@@ -93,7 +93,7 @@ def test_16_bits_are_right_on_htp(name: str) -> None:
         ((TANH,), "uq16", 2.0**-15, -(2**15)),
     ],
 )
-def test_what_the_documents_fix(ops: Any, dtype: str, scale: float, offset: int) -> None:
+def test_documented_fixed_encodings_are_used(ops: Any, dtype: str, scale: float, offset: int) -> None:
     made = quantize(stack(*ops), CALIBRATION, target=HTP, recipe=Asked(dtype))
     quant = made.tensors["y"].quant
     assert (
@@ -101,7 +101,7 @@ def test_what_the_documents_fix(ops: Any, dtype: str, scale: float, offset: int)
     )
 
 
-def test_a_range_keeps_its_steps_where_it_holds_all() -> None:
+def test_a_fixed_range_keeps_its_steps_if_it_covers_the_values() -> None:
     fixed = Range(0.0, 1.0, (("uq16", 65536),))
     assert Range(0.0, 0.9) | fixed == fixed == Range(0.0, 1.0) | fixed
     assert (fixed | Range(-1.0, 0.5)).steps == ()
@@ -109,8 +109,8 @@ def test_a_range_keeps_its_steps_where_it_holds_all() -> None:
     assert encoding(fixed, "uq8", False).scale == encoding(Range(0.0, 1.0), "uq8", False).scale
 
 
-def test_a_clamp_whose_limit_lies_inside_its_encoding_is_a_minimum() -> None:
-    """With a margin the upper limit lies inside the range of the result, where HTP ignores it (HTP-0025)."""
+def test_a_clamp_limit_inside_the_encoding_becomes_a_minimum() -> None:
+    """The upper limit lies inside the range of the result with a margin, and HTP would ignore it there (HTP-0025)."""
     told: list[str] = []
     made = quantize(stack(RELU6), CALIBRATION, target=HTP, recipe="16a8w", margin=0.5, told=told)
     assert not told and not any(op.op == "Quantize" for op in made.ops)

@@ -1,4 +1,4 @@
-"""Functions of single elements as tables, on the emulation of chips without floating point: values, against PyTorch in floats."""
+"""Elementwise functions as tables, on emulated chips without floating point: values against PyTorch in floats."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def values(*shape: int) -> torch.Tensor:
     return torch.rand(*shape, generator=torch.Generator().manual_seed(0)) * 10 - 4
 
 
-#: By name: the function, and what is done to numbers between -4 and 6 before; each is one op of QNN.
+#: Name -> the function, and a transform of numbers between -4 and 6 applied first; each is one QNN op.
 ALONE: dict[str, tuple[Function, Function]] = {
     "log": (torch.log, lambda x: x.abs() + 0.2),
     "sin": (torch.sin, lambda x: x),
@@ -74,7 +74,7 @@ ALONE: dict[str, tuple[Function, Function]] = {
 @pytest.mark.parametrize("scheme", ["8a8w", "16a8w"])
 @pytest.mark.parametrize("name", ALONE)
 def test_a_table_has_the_functions_values(name: str, scheme: str, batch: int, soc: str) -> None:
-    """In 8 bits the nearest step of y to the function of the stored x; in 16 of an x at most two steps away."""
+    """In 8 bits the step of y nearest to f(stored x); in 16 bits that of an x at most two steps away."""
     function, before = ALONE[name]
     x = before(values(batch, 6, 7, 8))
     told: list[str] = []
@@ -91,7 +91,7 @@ def test_a_table_has_the_functions_values(name: str, scheme: str, batch: int, so
     assert np.abs(found - function(x).numpy()).max() < (0.2 if scheme == "8a8w" else 0.01)
 
 
-#: By name: the function, and the signal in the noise in dB that it has at least, in 8 and in 16 bits.
+#: Name -> the function, and its minimum signal-to-noise ratio in dB, in 8 and in 16 bits.
 FUNCTIONS: dict[str, tuple[Function, float, float]] = {
     "log of 1 more": (lambda x: torch.log1p(x.abs()), 40, 85),
     "tan": (lambda x: torch.tan(x / 5), 34, 68),
@@ -112,7 +112,7 @@ FUNCTIONS: dict[str, tuple[Function, float, float]] = {
 @pytest.mark.parametrize("batch", [1, 2])
 @pytest.mark.parametrize("scheme", ["8a8w", "16a8w"])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions_of_several_ops(name: str, scheme: str, batch: int) -> None:
+def test_functions_of_several_ops_become_tables(name: str, scheme: str, batch: int) -> None:
     function, *bounds = FUNCTIONS[name]
     x = values(batch, 8, 16)
     (found,) = run(made_of(function, x, WITHOUT, scheme), x, WITHOUT)
@@ -122,8 +122,8 @@ def test_functions_of_several_ops(name: str, scheme: str, batch: int) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["8a8w", "16a8w"])
-def test_a_table_between_convolutions(scheme: str) -> None:
-    """Of four dimensions, in the layout of images; two tables of one tensor share its places."""
+def test_tables_work_between_convolutions(scheme: str) -> None:
+    """The tensor has rank 4, in image layout; the two tables of one tensor share their indices."""
     weight = torch.rand(8, 3, 3, 3, generator=torch.Generator().manual_seed(1)) / 5 - 0.1
 
     def function(x: torch.Tensor) -> torch.Tensor:
@@ -141,7 +141,7 @@ def test_a_table_between_convolutions(scheme: str) -> None:
 
 
 def of_log(low: float) -> tuple[QnnGraph, GraphTensor, GraphTensor]:
-    """log of x from ``low`` to ``low`` + 25.5, written from -2 to 3.1."""
+    """log of x from ``low`` to ``low`` + 25.5, stored from -2 to 3.1."""
     x = GraphTensor("x", "f32", (2, 4), "APP_WRITE")
     y = GraphTensor("y", "f32", (2, 4), "APP_READ")
     graph = QnnGraph("g", {"x": x, "y": y}, [GraphOp("log", "ElementWiseLog", ("x",), (), ("y",))])
@@ -151,7 +151,7 @@ def of_log(low: float) -> tuple[QnnGraph, GraphTensor, GraphTensor]:
 
 
 def test_entries_beyond_the_domain_are_finite() -> None:
-    """log(-1) is none: the nearest x with a value counts, which is 0, and log(0) is the end of y's range."""
+    """log(-1) is undefined: the nearest x with a value counts, which is 0, and log(0) is the end of y's range."""
     graph, x, y = of_log(-3.0)
     found = entries(graph, graph.ops[0], x, y)
     assert found.dtype == np.uint8
@@ -166,8 +166,8 @@ def test_a_function_without_any_value_is_an_error() -> None:
         entries(graph, graph.ops[0], x, y)
 
 
-def test_which_nodes_are_tables() -> None:
-    """Those that read one tensor and constants of one element; a sum along an axis and a product of two tensors are none."""
+def test_functions_of_one_tensor_can_be_tables() -> None:
+    """Other inputs may be constants of one element; a sum along an axis or a product of two tensors is no table."""
     graph, _, _ = of_log(0.0)
     graph.tensors["two"] = GraphTensor("two", "f32", (1,), "STATIC", np.float32([2.0]))
     graph.tensors["row"] = GraphTensor("row", "f32", (4,), "STATIC", np.float32([2.0] * 4))
@@ -180,7 +180,7 @@ def test_which_nodes_are_tables() -> None:
     assert not source(graph, GraphOp("n", "ReduceSum", ("x",), (axes,), ("y",)))
 
 
-def test_check_says_that_a_node_is_a_table() -> None:
+def test_check_reports_nodes_that_become_tables() -> None:
     x = values(2, 8, 16)
     program = torch.export.export(Module(functional.softplus), (x,))
     coverage = quantized_coverage(program, Target("HTP", WITHOUT, execution="emulator"), named("8a8w"))
@@ -190,7 +190,7 @@ def test_check_says_that_a_node_is_a_table() -> None:
     assert "the dtype of x must be f16 or f32" in row.said[0]
 
 
-def test_signed_numbers_are_no_places() -> None:
+def test_tables_of_signed_types_are_refused() -> None:
     x = values(2, 8, 16)
     target = Target("HTP", WITHOUT, execution="emulator")
     _, graph = lowered(torch.export.export(Module(torch.sin), (x,)), target, "g", to_quantize=True)

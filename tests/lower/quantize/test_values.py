@@ -1,4 +1,4 @@
-"""What --quantize makes of a program, run by the vendor's emulation, against PyTorch in floats: values, not kinds."""
+"""Programs quantized by --quantize on the vendor's emulation, against PyTorch in floats: values, not kinds of ops."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NUMBERS: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.parametrize("scheme", ["8a8w", "16a8w"])
 @pytest.mark.parametrize("name", NUMBERS)
-def test_whole_numbers_and_truths_keep_their_values(name: str, scheme: str) -> None:
+def test_integers_and_booleans_keep_their_values(name: str, scheme: str) -> None:
     bound = 33.0 if scheme == "8a8w" else 60.0
     found = signal_to_noise(NUMBERS[name], (X, N), WITH_FLOATS, scheme, [])
     assert min(found) > bound, found
@@ -37,7 +37,7 @@ def test_whole_numbers_and_truths_keep_their_values(name: str, scheme: str) -> N
 @pytest.mark.parametrize(
     "name", ["truths", "truths of a product", "integers of a product", "a mask of truths"]
 )
-def test_whole_numbers_keep_their_values_on_a_chip_without_floats(name: str) -> None:
+def test_integers_keep_their_values_on_an_integer_chip(name: str) -> None:
     found = signal_to_noise(NUMBERS[name], (X, N), WITHOUT, "8a8w", [])
     assert min(found) > 33, found
 
@@ -65,7 +65,7 @@ MASKS: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("soc", [WITH_FLOATS, WITHOUT])
 @pytest.mark.parametrize("scheme", ["8a8w", "16a8w"])
 @pytest.mark.parametrize("name", MASKS)
-def test_masks_leave_scores_their_steps(name: str, scheme: str, soc: str) -> None:
+def test_masks_do_not_coarsen_attention_scores(name: str, scheme: str, soc: str) -> None:
     told: list[str] = []
     (found,) = signal_to_noise(MASKS[name], QKV, soc, scheme, told)
     assert found > (29 if scheme == "8a8w" else 40), (
@@ -91,14 +91,14 @@ WITHOUT_INTEGERS: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.parametrize("scheme", ["8a8w", "16a8w"])
 @pytest.mark.parametrize("name", WITHOUT_INTEGERS)
-def test_what_has_no_form_in_integers_is_computed_in_floats(name: str, scheme: str) -> None:
+def test_ops_without_an_integer_form_use_floats(name: str, scheme: str) -> None:
     (found,) = signal_to_noise(WITHOUT_INTEGERS[name], (X,), WITH_FLOATS, scheme, [])
     assert found > (28 if scheme == "8a8w" else 50), found
 
 
 @pytest.mark.parametrize("soc", [WITH_FLOATS, WITHOUT])
 @pytest.mark.parametrize("scheme", ["8a8w", "16a8w"])
-def test_a_bias_of_one_filter_is_not_lost(scheme: str, soc: str) -> None:
+def test_the_bias_of_a_single_filter_is_kept(scheme: str, soc: str) -> None:
     weight, bias = torch.linspace(-0.5, 0.4, 8).reshape(1, 8, 1), torch.tensor([7.0])
     (found,) = signal_to_noise(lambda x: functional.conv1d(x, weight, bias), (X,), soc, scheme, [])
     assert found > (30 if scheme == "8a8w" else 55), found
@@ -106,8 +106,8 @@ def test_a_bias_of_one_filter_is_not_lost(scheme: str, soc: str) -> None:
 
 @pytest.mark.parametrize("soc", [WITH_FLOATS, WITHOUT])
 @pytest.mark.parametrize("scheme", ["8a8w", "16a8w"])
-def test_heads_that_queries_share_are_repeated_in_five_dimensions(scheme: str, soc: str) -> None:
-    """A Tile of five dimensions has no integers on HTP: those that stay are joined."""
+def test_shared_heads_are_repeated_with_a_concat(scheme: str, soc: str) -> None:
+    """HTP has no integer Tile of rank 5, so a quantized one becomes a Concat."""
     told: list[str] = []
     keys = X.reshape(1, 2, 8, 16)
     (found,) = signal_to_noise(

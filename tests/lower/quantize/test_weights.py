@@ -1,4 +1,4 @@
-"""Encodings of weights with fewer bits, against arithmetic in floats."""
+"""Encodings of weights with fewer bits, against float arithmetic."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ W[..., 7] *= 1000
 
 
 def back(weight: WeightType, axis: int | None, data: Any = W) -> tuple[Any, Any]:
-    """The real values that are stored, and the integers."""
+    """The real values of the stored weights, and the stored integers."""
     quant = of_weight(data, "sq8", True, axis, weight)
     stored = quantized(data, "sq8", quant, "w")
     return to_real(GraphTensor("w", "sq8", data.shape, "STATIC", stored, quant), stored), stored
 
 
-def test_per_channel_no_value_is_farther_than_half_a_step() -> None:
+def test_per_channel_errors_are_at_most_half_a_step() -> None:
     real, stored = back(WeightType(bits=4), 3)
     step = np.abs(W).max((0, 1, 2)) / 7
     assert np.abs(stored).max() == 7
     assert (np.abs(real - W) <= step / 2 * 1.00001).all()
 
 
-def test_one_scale_for_all() -> None:
+def test_a_single_scale_covers_all_channels() -> None:
     real, _ = back(WeightType(bits=4, per_channel=False), None)
     assert np.abs(real - W).max() <= np.abs(W).max() / 14 * 1.00001
 
 
 @pytest.mark.parametrize("block", [16, 32, 64])
-def test_blocks_are_nearer_than_channels(block: int) -> None:
+def test_blocks_are_more_accurate_than_channels(block: int) -> None:
     real, stored = back(WeightType(bits=4, block=block), 3)
     channels, _ = back(WeightType(bits=4), 3)
     assert stored.min() >= -8 and stored.max() <= 7
@@ -53,7 +53,7 @@ def test_blocks_of_a_linear_layer_run_along_its_inputs() -> None:
     np.testing.assert_array_equal(real, image[0, 0].T)
 
 
-def test_which_weights_have_whole_blocks() -> None:
+def test_blocks_must_divide_the_weights() -> None:
     blocks = WeightType(bits=4, block=32)
     assert blocks.divides((1, 1, 64, 8), 3) and blocks.divides((8, 64), 0)
     assert not blocks.divides((3, 3, 64, 8), 3) and not blocks.divides((1, 1, 48, 8), 3)
@@ -61,8 +61,8 @@ def test_which_weights_have_whole_blocks() -> None:
 
 
 @pytest.mark.parametrize("numbers", [(-8, 3, 5), (7, -2, 1), (5, -5, 3), (-8, 7, 0), (1, -1, 0)])
-def test_weights_that_lie_on_steps_are_stored_as_they_are(numbers: tuple[int, ...]) -> None:
-    """A channel of each step size, as another tool has rounded it; the last channel is on no grid."""
+def test_already_rounded_weights_are_stored_exactly(numbers: tuple[int, ...]) -> None:
+    """Three channels with different steps, as rounded by another tool; the last channel is on no grid."""
     whole = np.array([*numbers, *numbers], np.float32)
     steps = np.array([0.01, 0.3, 7.7], np.float32)
     data = np.concatenate([whole[:, None] * steps, W[0, 0, : len(whole), :1]], 1).reshape(1, 1, -1, 4)
@@ -72,7 +72,7 @@ def test_weights_that_lie_on_steps_are_stored_as_they_are(numbers: tuple[int, ..
     assert np.abs(stored[..., 3]).max() == 7
 
 
-def test_a_grid_of_one_scale_for_all() -> None:
+def test_already_rounded_weights_may_share_a_scale() -> None:
     data = np.array([[-8, 1, 0], [2, 6, -3]], np.float32) * np.float32(0.37)
     real, stored = back(WeightType(bits=4, per_channel=False), None, data)
     np.testing.assert_array_equal(stored, [[-8, 1, 0], [2, 6, -3]])

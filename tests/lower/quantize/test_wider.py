@@ -1,4 +1,4 @@
-"""Nodes of 8 bits that compute in 16 between Converts, and ascending sort: values on chips without floating point, against PyTorch."""
+"""8-bit nodes computed in 16 bits between Converts, and ascending sort: values on chips without floating point, against PyTorch."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Module(torch.nn.Module):
 def compared(
     function: Callable[..., Any], inputs: tuple[torch.Tensor, ...], soc: str, scheme: str
 ) -> tuple[Any, Any, float, list[str]]:
-    """What the emulation makes, what PyTorch makes of the inputs as they are stored, a step of the result, and what is told.
+    """Returns the emulation's result, PyTorch's result for the stored inputs, one step of the result, and the messages.
 
-    PyTorch's numbers are cut off where the encoding of the result ends.
+    PyTorch's numbers are clipped to the range of the result's encoding.
     """
     target, told = Target("HTP", soc, execution="emulator"), list[str]()
     _, graph = lowered(torch.export.export(Module(function), inputs), target, "g", to_quantize=True)
@@ -59,7 +59,7 @@ def numbers(*shape: int) -> torch.Tensor:
 @pytest.mark.parametrize("soc", CHIPS)
 @pytest.mark.parametrize("batch", [1, 2])
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_sums_of_8_bits_along_all_axes(axis: int, batch: int, soc: str) -> None:
+def test_8_bit_sums_along_all_axes_are_right(axis: int, batch: int, soc: str) -> None:
     """HTP-0330 and HTP-0476: none is right in 8 bits."""
     found, want, step, told = compared(lambda x: x.cumsum(axis), (numbers(batch, 8, 16),), soc, "8a8w")
     assert [line.partition(" Cum")[0] for line in told] == ["in 16 bits: 1"]
@@ -69,8 +69,8 @@ def test_sums_of_8_bits_along_all_axes(axis: int, batch: int, soc: str) -> None:
 @pytest.mark.parametrize("soc", CHIPS)
 @pytest.mark.parametrize("batch", [1, 2])
 @pytest.mark.parametrize("padding", ["zeros", "border"])
-def test_samples_of_8_bits(padding: str, batch: int, soc: str) -> None:
-    """HTP-0334: GridSample of 8 bits is inexact.  The places are those that 8 bits hold."""
+def test_8_bit_grid_samples_are_right(padding: str, batch: int, soc: str) -> None:
+    """HTP-0334: GridSample in 8 bits is inexact.  The sampled positions are exact in 8 bits."""
     grid = torch.rand(batch, 10, 12, 2, generator=torch.Generator().manual_seed(1)) * 1.8 - 0.9
 
     def function(x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
@@ -99,7 +99,7 @@ def test_sorted_values_are_exact(name: str, scheme: str, soc: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["8a8w", "16a8w"])
-def test_places_of_sorted_values(scheme: str) -> None:
+def test_indices_of_sorted_values_are_right(scheme: str) -> None:
     x = torch.from_numpy(np.random.default_rng(0).permuted(np.tile(np.arange(-30.0, 34), (6, 1)), axis=1))
     found, want, _, _ = compared(lambda x: x.argsort(-1).float() + 0.0, (x.float(),), "SM8650", scheme)
     np.testing.assert_allclose(found, want, atol=0.2)

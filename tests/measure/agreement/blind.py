@@ -1,7 +1,7 @@
-"""Random op configs that know nothing of the specs: what a library once accepted, and what a careless user makes of it.
+"""Random op configs independent of the specs: configs that a library once accepted, with mistakes of a careless user.
 
 Blind on purpose: it reads neither specs nor the generator of opdb.execute.libraries, only the bundled configs and the documented
-signatures (opdb.catalog.facts).  Works on the JSON of op configs, as ``opdb validate`` takes them.
+signatures (opdb.catalog.facts).  Works on the JSON of op configs, as accepted by ``opdb validate``.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ FLOATS = ["FLOAT_32", "FLOAT_16"]
 FIXED = ["UFIXED_POINT_8", "SFIXED_POINT_8", "UFIXED_POINT_16", "SFIXED_POINT_16", "SFIXED_POINT_32"]
 WHOLE = ["INT_32", "UINT_32", "UINT_8", "INT_8", "INT_64", "UINT_16", "INT_16"]
 EVERY = [*FLOATS, *FIXED, *WHOLE, "BOOL_8", "BFLOAT_16", "FLOAT_64"]
-#: How many things go wrong: number -> weight.
+#: Number of mistakes -> weight.
 ERRORS = {0: 20, 1: 45, 2: 22, 3: 9, 5: 4}
 Json = dict[str, Any]
 Rng = random.Random
 
 
 def configs(op: str, library: str, seed: int, n: int) -> Iterator[OpConfig]:
-    """``n`` configs of one op; ``library`` (ex. CPU_2.47.0) is whose accepted types are begun with."""
+    """``n`` configs of one op; ``library`` (e.g. CPU_2.47.0) is the one whose accepted types they start from."""
     made, i = 0, 0
     while made < n and i < 20 * n:
         rng = random.Random(f"blind/{library}/{op}/{seed}/{i}")
@@ -51,7 +51,7 @@ def configs(op: str, library: str, seed: int, n: int) -> Iterator[OpConfig]:
 
 
 def make_one(raw: Json, rng: Rng) -> None:
-    """A mistake; another one where the first does not apply."""
+    """Makes a mistake; another one if the first does not apply."""
     before = copy.deepcopy(raw)
     for _ in range(5):
         rng.choices(list(MISTAKES), list(MISTAKES.values()))[0](raw, rng)
@@ -60,7 +60,7 @@ def make_one(raw: Json, rng: Rng) -> None:
 
 
 def start(op: str, library: str, rng: Rng) -> Json:
-    """The minimal config of an op in a type that is mostly one that the library took."""
+    """The minimal config of an op, mostly in a type that the library accepted."""
     minimal = MINIMAL[op]
     taken = minimal["accepted_X"].get(library) or minimal["accepted_X"].get("HTP_2.51.0") or []
     x = rng.choice(taken) if taken and rng.random() < 0.8 else rng.choice(EVERY)
@@ -83,7 +83,7 @@ def start(op: str, library: str, rng: Rng) -> Json:
     raw = {"op": op, "params": params}
     raw["inputs"] = [tensor(t) for t in minimal["inputs"]]
     raw["outputs"] = [tensor(t) for t in minimal["outputs"]]
-    constants = rng.random() < 0.4  # what follows the first input is held by the model
+    constants = rng.random() < 0.4  # inputs after the first one belong to the model
     for t in raw["inputs"][1:] if constants else ():
         if t.get("type", "NATIVE") == "NATIVE":
             t["type"] = "STATIC"
@@ -91,7 +91,7 @@ def start(op: str, library: str, rng: Rng) -> Json:
 
 
 def encode(t: Json, rng: Rng) -> Json:
-    """The tensor with some encoding if its type is quantised, and none if it is not."""
+    """The tensor with some encoding if its type is quantized, else without one."""
     t.pop("quant", None)
     if t["dtype"] in FIXED:
         unsigned = t["dtype"].startswith("U")
@@ -125,7 +125,7 @@ def wrong_type(raw: Json, rng: Rng) -> None:
 
 
 def other_precision(raw: Json, rng: Rng) -> None:
-    """A model in another precision: every tensor of one family."""
+    """A model in another precision: changes every tensor of one family of types."""
     family = rng.choice([FLOATS, FIXED, WHOLE])
     to = rng.choice(EVERY)
     for t in given(raw):
@@ -152,7 +152,7 @@ def wrong_size(raw: Json, rng: Rng) -> None:
 
 
 def other_batch(raw: Json, rng: Rng) -> None:
-    """The first dimension of every tensor that begins like the first input."""
+    """Changes the first dimension of every tensor whose first dimension is the first input's."""
     first = pick(raw, rng, "in")
     if first and first["shape"]:
         old, new = first["shape"][0], rng.choice([1, 2, 3, 5])
@@ -163,7 +163,7 @@ def other_batch(raw: Json, rng: Rng) -> None:
 
 
 def other_channels(raw: Json, rng: Rng) -> None:
-    """The last dimension of every tensor that ends like some input."""
+    """Changes the last dimension of every tensor whose last dimension is some input's."""
     one = pick(raw, rng, "in")
     if one and one["shape"]:
         old, new = one["shape"][-1], rng.choice([1, 2, 3, 4, 6, 8, 12])
@@ -174,7 +174,7 @@ def other_channels(raw: Json, rng: Rng) -> None:
 
 
 def transposed(raw: Json, rng: Rng) -> None:
-    """Channels first, as PyTorch has it."""
+    """Puts channels first, as in PyTorch."""
     for t in given(raw) if rng.random() < 0.5 else given(raw)[:1]:
         if len(t["shape"]) > 2:
             t["shape"].insert(1, t["shape"].pop())
@@ -191,7 +191,7 @@ def wrong_rank(raw: Json, rng: Rng) -> None:
 
 
 def other_rank(raw: Json, rng: Rng) -> None:
-    """Every tensor of the first input's rank gets or loses a leading dimension."""
+    """Every tensor of the first input's rank gains or loses a leading dimension."""
     first = pick(raw, rng, "in")
     if first:
         rank, more = len(first["shape"]), rng.random() < 0.6
@@ -202,7 +202,7 @@ def other_rank(raw: Json, rng: Rng) -> None:
 
 
 def copied_shape(raw: Json, rng: Rng) -> None:
-    """The shape of another tensor."""
+    """Copies the shape of another tensor."""
     a, b = pick(raw, rng), pick(raw, rng)
     if a and b:
         a["shape"] = list(b["shape"])
@@ -218,7 +218,7 @@ def number(dtype: str, old: Any, rng: Rng) -> Any:
 
 
 def wrong_value(raw: Json, rng: Rng) -> None:
-    """A parameter with another value: of its enum, if it has one and chance will."""
+    """Gives a parameter another value: sometimes of its enum, if it has one."""
     if not raw["params"]:
         return
     name = rng.choice(sorted(raw["params"]))
@@ -265,7 +265,7 @@ def forgotten_param(raw: Json, rng: Rng) -> None:
 
 
 def one_more_param(raw: Json, rng: Rng) -> None:
-    """One that the document knows, with a value of its type; or one of another op."""
+    """Adds a documented parameter with a value of its type, or a parameter of another op."""
     free = [d for d in signature(raw["op"]) if d.name not in raw["params"] and d.shape is None]
     if not free or rng.random() < 0.1:
         raw["params"]["axis" if "axis" not in raw["params"] else "stray"] = {"dtype": "UINT_32", "value": 0}
@@ -304,7 +304,7 @@ def odd_encoding(raw: Json, rng: Rng) -> None:
 
 
 def one_encoding(raw: Json, rng: Rng) -> None:
-    """All tensors of one type with one encoding, as ops that only move data want it."""
+    """Gives all tensors of one type one encoding, as ops that only move data require."""
     t = pick(raw, rng)
     if t and "quant" in t and t["quant"]["encoding"] == "SCALE_OFFSET":
         for u in given(raw):
@@ -318,7 +318,7 @@ def constant_or_not(raw: Json, rng: Rng) -> None:
 
 
 def at_the_end_of_a_graph(raw: Json, rng: Rng) -> None:
-    """Tensors of the application."""
+    """Makes the tensors inputs and outputs of the application."""
     for t in given(raw, "in")[:1]:
         t["type"] = "APP_WRITE"
     for t in given(raw, "out"):
@@ -363,7 +363,7 @@ MISTAKES: dict[Callable[[Json, Rng], None], int] = {
 
 
 def signature(op: str) -> tuple[facts.DocumentedParam, ...]:
-    """The documented parameters; () of an op without a document."""
+    """The documented parameters; () for an op without a document."""
     try:
         return facts.documented_op(op).params
     except OpdbError:

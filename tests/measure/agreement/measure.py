@@ -14,18 +14,18 @@ from opdb.judge.validate import check
 from .blind import configs
 
 BATCH = 250
-#: From a config to accept, reject or unknown.
+#: Maps a config to accept, reject or unknown.
 Judge = Callable[[OpConfig, Target], str]
 
 
 def validate(config: OpConfig, target: Target) -> str:
-    """What ``opdb validate`` says."""
+    """The verdict of ``opdb validate``."""
     return check(config, target).verdict
 
 
 @dataclass
 class Agreement:
-    """The counts of one op: (our verdict, the library's) -> number; and what they differ on."""
+    """The counts of one op: (our verdict, the library's) -> number; and the configs they disagree on."""
 
     op: str
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -33,7 +33,7 @@ class Agreement:
 
     @property
     def n(self) -> int:
-        """Configs with a verdict of the library: a crash is none."""
+        """Number of configs with a verdict of the library; crashes do not count."""
         return sum(c for (_, said), c in self.counts.items() if said in ("accept", "reject"))
 
     @property
@@ -51,7 +51,7 @@ class Agreement:
 def measure(
     target: Target, ops: Sequence[str], n: int, seed: int, judge: Judge = validate
 ) -> dict[str, Agreement]:
-    """``n`` blind configs of each op, asked of the installed library; what QNN's structs cannot hold is left out."""
+    """Validates ``n`` blind configs of each op with the installed library; leaves out configs that QNN's structs cannot hold."""
     out = {}
     assert target.backend is not None
     with VendorWorker(target.backend, target.soc, timeout=20, log_level="warning") as worker:
@@ -77,7 +77,7 @@ def _measured(worker: VendorWorker, target: Target, op: str, n: int, seed: int, 
 
 
 def total(rows: dict[str, Agreement]) -> Agreement:
-    """All ops together."""
+    """The sum over all ops."""
     out = Agreement(f"{len(rows)} ops")
     for row in rows.values():
         out.add(row)

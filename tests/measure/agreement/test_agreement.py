@@ -1,4 +1,4 @@
-"""How far the verdicts of ``opdb validate`` are those of the real libraries, on configs that know nothing of the specs."""
+"""Measures how often ``opdb validate`` agrees with the real libraries, on configs generated independently of the specs."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ pytestmark = pytest.mark.slow
 
 #: The least agreement over all ops, in percent.  It may only be raised.
 FLOOR = {"CPU": 99.0, "HTP": 99.0}
-#: The least of each op, where enough configs are asked to tell.
+#: The minimum for each op, if there are enough configs to tell.
 FLOOR_OF_AN_OP = 95.0
-#: Of the configs, how many at least both accept: a generator of rubbish agrees with anyone who refuses.
+#: Minimum percentage of configs that both accept: a generator of rubbish would agree with anyone who refuses.
 ACCEPTED = 20.0
 TARGETS = {"CPU": Target("CPU", None, "2.47"), "HTP": Target("HTP", "SM8650", "2.47")}
-#: What HTP 2.47 takes in no form, by its specs: the library reports the op and refuses every config.
+#: Ops that HTP 2.47 supports in no form, according to the specs: the library lists the op and refuses every config.
 REFUSED = ("ArgbToRgb", "GroupQueryAttention", "HeatMapMaxKeyPoint", "ImageProjectionTransform", "Nv21ToRgb")
 ROOT = Path(__file__).parents[3]
 vendor = pytest.mark.vendor
 
 
 def ops(backend: str) -> list[str]:
-    """The ops that have a validator, a document for the backend, and a config to begin with."""
+    """The ops with a validator, a document for the backend, and a minimal config."""
     return [n for n in validators.MODULES if n in MINIMAL and backend in validators.module(n).DOCUMENTED]
 
 
@@ -44,15 +44,15 @@ def judged(rows: dict[str, Agreement], backend: str) -> None:
 
 @vendor
 @pytest.mark.parametrize("backend", TARGETS)
-def test_verdicts_agree(backend: str, libraries: object) -> None:
+def test_verdicts_agree_with_the_libraries(backend: str, libraries: object) -> None:
     rows = measure(TARGETS[backend], ops(backend), n=25, seed=1)
     assert len(rows) >= 100
     judged(rows, backend)
 
 
 @pytest.mark.parametrize("backend", TARGETS)
-def test_a_refusal_names_the_rule_and_the_nearest_variant(backend: str) -> None:
-    """All but 2%; an op that the target takes in no form has no variant."""
+def test_a_refusal_names_its_rule_and_nearest_variant(backend: str) -> None:
+    """At most 2% lack one; an op that the target supports in no form has no variant."""
     refused = without = 0
     target = TARGETS[backend]
     for op in ops(backend):
@@ -72,7 +72,7 @@ def test_a_refusal_names_the_rule_and_the_nearest_variant(backend: str) -> None:
 @pytest.mark.sweep
 @pytest.mark.parametrize("backend", TARGETS)
 def test_verdicts_agree_on_100000_configs(backend: str, libraries: object) -> None:
-    """The table is written to build/, the worst op first."""
+    """Writes the table to build/, the worst op first."""
     names = ops(backend)
     rows = measure(TARGETS[backend], names, n=-(-105_000 // len(names)), seed=2)
     (ROOT / "build").mkdir(exist_ok=True)
@@ -83,7 +83,7 @@ def test_verdicts_agree_on_100000_configs(backend: str, libraries: object) -> No
 
 
 def test_the_generator_is_blind() -> None:
-    """Nothing of what learns or probes is loaded by it, and no spec is read."""
+    """Generating configs loads nothing that learns or probes, and reads no spec."""
     code = (
         "import sys, pathlib\n"
         "opened = []\n"
@@ -106,14 +106,14 @@ def test_the_same_seed_gives_the_same_configs(op: str) -> None:
     assert len(set(map(str, one))) > 45
 
 
-def test_numbers_of_an_agreement() -> None:
+def test_an_agreement_counts_verdicts() -> None:
     row = Agreement("Relu")
     row.counts.update({("accept", "accept"): 6, ("reject", "reject"): 1, ("accept", "reject"): 1})
     row.counts.update({("unknown", "accept"): 2, ("reject", "crashed"): 5})
     assert (row.n, row.both, row.percent) == (10, 7, 70.0)
     both = total({"Relu": row, "Elu": row})
     assert (both.n, both.percent) == (20, 70.0)
-    assert row.counts["accept", "accept"] == 6  # adding up changes nothing
+    assert row.counts["accept", "accept"] == 6  # summing does not change it
     assert table({"Relu": row}).splitlines()[1].split() == [
         "Relu",
         "10",

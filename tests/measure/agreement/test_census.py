@@ -1,4 +1,4 @@
-"""Every op that a library says it has: a config that it validates, finalizes and executes, or a reason why there is none."""
+"""Every op that a library reports: a config that it validates, finalizes and executes, or a reason why there is none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from opdb.runtime.qnn.libraries import Libraries, find
 
 pytestmark = [pytest.mark.vendor, pytest.mark.slow]
 ROOT = Path(__file__).parents[3]
-#: What no client can use: other names of ops that QNN's CPU library keeps for itself (4005 in validation).
+#: Names that no client can use: other names of ops internal to QNN's CPU library (4005 in validation).
 INTERNAL = ("_TFLITE", "_BUILTIN")
 SPARSE = "a sparse tensor can only be inside a graph: 7004 for one at its ends"
 #: Ops that have no spec, by backend.
@@ -28,7 +28,7 @@ WITHOUT_SPEC = {
     },
     "HTP": {},
 }
-#: How far the others come, by backend: the furthest stage, and why not further.
+#: The furthest stage of the other ops by backend, and the reason they go no further.
 SHORT_OF: dict[str, dict[str, tuple[str, str]]] = {
     "CPU": {
         "BboxTransform": ("validates", "6000 when the graph is finalized"),
@@ -51,7 +51,7 @@ SHORT_OF: dict[str, dict[str, tuple[str, str]]] = {
         "SparseToDense": ("validates", SPARSE),
     },
 }
-#: Good configs that are run of each op, and of those that are still left.
+#: Number of good configs to run of each op, and then of those not executed yet.
 ROUNDS = (1, 8, 40)
 #: A version of QNN that is unpacked beside the installed one; see docs/reference/qnn-libraries.md.
 NEWEST = "2.51"
@@ -75,9 +75,9 @@ def reported(backend: str, libraries: Libraries) -> set[str]:
 def counted(
     store: Store, libraries: Libraries, backend: str, ops: list[str], rounds: tuple[int, ...]
 ) -> dict[str, Row]:
-    """The census of ``ops``: some good configs of each; in every round more of those that none executes yet."""
+    """The census of ``ops``: some good configs of each; every round runs more of the ops not executed yet."""
     catalog = store.load_catalog()
-    for each in rounds:  # every fourth config is good by the spec, and all of those are run
+    for each in rounds:  # by the spec every fourth config is good, and all good ones are run
         rows = {r["op"]: r for r in ask(store, "census", Filters(backend=backend))}
         left = [op for op in ops if op not in rows or rows[op]["furthest"] != "executes"]
         if left:
@@ -86,7 +86,7 @@ def counted(
 
 
 def with_spec(store: Store, libraries: Libraries, backend: str) -> list[str]:
-    """The ops to count: all but those of WITHOUT_SPEC, each with a part for the backend in its spec."""
+    """The ops to count: all except WITHOUT_SPEC; each has a part for the backend in its spec."""
     ops, specs = reported(backend, libraries), store.load_catalog().ops
     assert {op for op in ops if op not in specs} == set(WITHOUT_SPEC[backend])
     assert [op for op in ops if op in specs and backend not in specs[op].backends] == []
@@ -96,7 +96,7 @@ def with_spec(store: Store, libraries: Libraries, backend: str) -> list[str]:
 @pytest.mark.breadth
 @pytest.mark.parametrize("backend", SHORT_OF)
 def test_every_op_has_an_accepted_config(backend: str, store: Store, libraries: Libraries) -> None:
-    """The first sample of each spec in the first type row; all but a few are executed too."""
+    """Uses the first sample of each spec in the first type row; all but a few are executed, too."""
     ops = with_spec(store, libraries, backend)
     rows = counted(store, libraries, backend, ops, rounds=(1,))
     assert set(rows) == set(ops)
@@ -109,7 +109,7 @@ def test_every_op_has_an_accepted_config(backend: str, store: Store, libraries: 
 def comes_as_far(
     backend: str, store: Store, libraries: Libraries, more: Mapping[str, tuple[str, str]] = {}
 ) -> None:
-    """``more``: what only this library falls short of."""
+    """``more``: ops on which only this library stops early."""
     rows = counted(store, libraries, backend, with_spec(store, libraries, backend), ROUNDS)
     short = {op: row["furthest"] for op, row in rows.items() if row["furthest"] != "executes"}
     assert short == {op: stage for op, (stage, _) in {**SHORT_OF[backend], **more}.items()}
@@ -117,12 +117,12 @@ def comes_as_far(
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("backend", SHORT_OF)
-def test_every_op_comes_as_far_as_it_can(backend: str, store: Store, libraries: Libraries) -> None:
+def test_every_op_reaches_its_expected_stage(backend: str, store: Store, libraries: Libraries) -> None:
     comes_as_far(backend, store, libraries)
 
 
 @pytest.mark.sweep
-def test_every_op_of_the_newest_library_comes_as_far(store: Store) -> None:
+def test_every_op_of_the_newest_library_reaches_its_stage(store: Store) -> None:
     try:
         newest = find(NEWEST)
     except OpdbError as error:
@@ -133,8 +133,8 @@ def test_every_op_of_the_newest_library_comes_as_far(store: Store) -> None:
 
 
 @pytest.mark.parametrize("backend", WITHOUT_SPEC)
-def test_an_op_without_a_spec_cannot_be_asked_about(backend: str, libraries: Libraries) -> None:
-    """The validator does not know these names; one that it knows would need a spec."""
+def test_ops_without_a_spec_are_unknown_to_the_validator(backend: str, libraries: Libraries) -> None:
+    """A name that the validator knows would need a spec."""
     with VendorWorker(backend, "SM8650" if backend == "HTP" else None, libraries=libraries.folder) as worker:
         for op in WITHOUT_SPEC[backend]:
             assert worker.validate(OpConfig(op)).code == 4005

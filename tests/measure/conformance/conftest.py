@@ -1,4 +1,4 @@
-"""A run of a test for each op, and a database that holds the specs."""
+"""Parametrizes tests by op, and provides a database with the specs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ OPS = sorted(p.stem for p in (settings.specs_folder() / "ops").glob("*.yaml"))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test with an argument ``op`` runs for each op of the catalogue."""
+    """Runs a test with an argument ``op`` for each op of the catalogue."""
     if "op" in metafunc.fixturenames:
         metafunc.parametrize("op", OPS)
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    """A database that holds the specs of the checkout."""
+    """A database with the specs of the checkout."""
     url = f"sqlite:///{tmp_path / 'opdb.db'}"
     migrate.upgrade(url)
     made = Store(url)

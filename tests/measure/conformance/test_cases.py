@@ -27,8 +27,8 @@ pytestmark = [pytest.mark.native, pytest.mark.by_op]
 Cases = Callable[[str], CaseSet]
 
 
-def test_both_validators_say_what_the_case_says(op: str, case_set: Cases) -> None:
-    """Accepted cases break nothing; the others break exactly their rules, with the same words and values."""
+def test_both_validators_agree_with_each_case(op: str, case_set: Cases) -> None:
+    """Positive cases break no rule; the others break exactly their rules, with the same messages and values."""
     wrong = []
     for case in case_set(op).cases:
         python = check(case.config, case.target)
@@ -43,9 +43,7 @@ def test_both_validators_say_what_the_case_says(op: str, case_set: Cases) -> Non
     assert not wrong, "\n".join(wrong)
 
 
-def test_every_rule_is_kept_by_one_case_and_broken_by_another(
-    op: str, catalog: Catalog, case_set: Cases
-) -> None:
+def test_every_rule_has_a_positive_and_a_negative_case(op: str, catalog: Catalog, case_set: Cases) -> None:
     compiled, made = catalog.compiled(op), case_set(op)
     every = {f"{op}.{i}" for i in compiled.rule_ids()} - past(compiled)
     force = in_force(compiled)
@@ -62,7 +60,7 @@ def test_every_rule_is_kept_by_one_case_and_broken_by_another(
     assert {i.implied_by for i in made.implications} <= every
 
 
-def test_a_case_is_data(op: str, case_set: Cases) -> None:
+def test_a_case_can_be_restored_from_data(op: str, case_set: Cases) -> None:
     made = case_set(op).cases
     assert len({c.id for c in made}) == len(made)
     for case in made:
@@ -86,7 +84,7 @@ def test_every_sample_and_type_row_is_a_case(op: str, catalog: Catalog, case_set
         assert len(missing) <= len(rows) * len(compiled.definition.samples) / 2, missing
 
 
-def test_a_soc_of_its_own_has_cases_of_its_own(catalog: Catalog) -> None:
+def test_each_soc_has_its_own_cases(catalog: Catalog) -> None:
     made = cases(catalog, "Relu", ("SM8650", "SM8750")).cases
     chips = {c.soc for c in made if c.backend == "HTP"}
     assert {"SM8650", "SM8750"} <= chips
@@ -100,8 +98,8 @@ def _digest(catalog: Catalog, op: str) -> str:
 
 
 @pytest.mark.parametrize("hash_seed", ["1", "77"])
-def test_the_same_cases_every_time(hash_seed: str, catalog: Catalog) -> None:
-    """In another process with another hash seed."""
+def test_cases_do_not_depend_on_the_hash_seed(hash_seed: str, catalog: Catalog) -> None:
+    """Derives the cases in another process with another hash seed."""
     code = (
         "import hashlib; from opdb.core import settings; from opdb.catalog.store import read_catalog\n"
         "from opdb.measure.conformance.cases import cases\n"
@@ -114,10 +112,10 @@ def test_the_same_cases_every_time(hash_seed: str, catalog: Catalog) -> None:
     assert done.stdout.strip() == _digest(catalog, "LayerNorm")
 
 
-def test_what_a_backend_does_not_check_has_both_cases(
+def test_an_unchecked_rule_has_a_negative_and_a_positive_case(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A negative one of the op definition, and one that the backend takes, which is validated and not computed."""
+    """A negative case for the op definition, and a positive one for the backend, which is validated but not computed."""
     spec = catalog.own["Transpose"].model_dump(mode="json")
     spec["backends"]["HTP"]["unchecked"] = {"SHAPE_y": "probe HTP 2.47.0"}
     changed = replace(catalog, own={**catalog.own, "Transpose": OpDef.model_validate(spec)})
@@ -150,8 +148,8 @@ def test_what_a_backend_does_not_check_has_both_cases(
     assert outcome(replace(seen, validates="no"))[0] == "finding"
 
 
-def test_names_that_generated_code_uses_itself(catalog: Catalog) -> None:
-    """Gather's `indices` is one; expressions read the tensor all the same."""
+def test_slots_may_have_names_used_by_generated_code(catalog: Catalog) -> None:
+    """Gather's `indices` is such a name; expressions still read the tensor."""
     compiled = catalog.compiled("Gather")
     rule = next(r for r in compiled.rules if "indices" in r.text)
     read = reader(compiled, {"it": rule.require})

@@ -1,4 +1,4 @@
-"""The kernels against PyTorch on every sample, and proofs that a wrong number is seen."""
+"""The kernels against PyTorch on every sample, and proofs that wrong numbers are detected."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def computed(catalog: Catalog, made: CaseSet) -> list[tuple[Case, ResultRecord]]
     return [(c, r) for c, r in results if r.executes == "yes"]
 
 
-#: Samples of which PyTorch has no answer.  Lstm: the documents give the output gate as many numbers as the output, which
-#: is not the number of units where the output is projected; the last has normalised gates.
+#: Samples without an answer from PyTorch.  Lstm: the documents give the output gate as many numbers as the output, which
+#: is not the number of units if the output is projected; the last sample has normalized gates.
 UNJUDGED = {"Lstm": {"sample1", "sample2", "sample4", "sample5"}}
 
 
 def test_kernels_equal_pytorch_on_every_sample(op: str, catalog: Catalog, case_set: Cases) -> None:
-    """Each sample, and each value of an enum, is compared with PyTorch in one case at least."""
+    """Each sample and each value of an enum is compared with PyTorch in at least one case."""
     results = computed(catalog, case_set(op))
     if catalog.ops[op].kernel is None:
         assert not results
@@ -56,7 +56,7 @@ def test_kernels_equal_pytorch_on_every_sample(op: str, catalog: Catalog, case_s
 
 
 class Perturbed(CExecutor):
-    """The kernels, with one element of the first output off by a little more than is allowed."""
+    """The kernels, with one element of the first output off by slightly more than allowed."""
 
     def answer(self, case: Case, inputs: Sequence[Array | None]) -> Answer:
         answer = super().answer(case, inputs)
@@ -71,13 +71,13 @@ class Perturbed(CExecutor):
             flat[at] += first.dtype.type(more) * max(first.dtype.type(1), abs(flat[at]))
         elif first.dtype.kind == "b":
             flat[at] = not flat[at]
-        else:  # of quantised numbers some steps are allowed
+        else:  # quantized numbers may differ by some steps
             high = {"bf16": 14, "uq8": 6, "sq8": 6, "uq16": 14, "sq16": 14, "uq32": 30, "sq32": 30}
             flat[at] ^= 1 << high.get(dtype, 0)
         return replace(answer, outputs=(first, *answer.outputs[1:]))
 
 
-def test_a_kernel_that_is_a_little_wrong_is_seen(op: str, catalog: Catalog, case_set: Cases) -> None:
+def test_a_slightly_wrong_kernel_is_detected(op: str, catalog: Catalog, case_set: Cases) -> None:
     for case, right in computed(catalog, case_set(op)):
         if right.matches == "yes" and case.config.outputs[0].shape and np.prod(case.config.outputs[0].shape):
             result = ask(catalog, case, Perturbed())
@@ -86,8 +86,8 @@ def test_a_kernel_that_is_a_little_wrong_is_seen(op: str, catalog: Catalog, case
             assert outcome(seen(result))[0] == "fail"
 
 
-def test_a_wrong_oracle_is_seen(catalog: Catalog, case_set: Cases) -> None:
-    """LayerNorm with the variance of a sample instead of that of all elements."""
+def test_a_wrong_oracle_is_detected(catalog: Catalog, case_set: Cases) -> None:
+    """The oracle is LayerNorm with the sample variance instead of the population variance."""
     import torch
 
     def biased(config: OpConfig, inputs: Sequence[Array | None]) -> list[Array] | str:
@@ -104,7 +104,7 @@ def test_a_wrong_oracle_is_seen(catalog: Catalog, case_set: Cases) -> None:
     assert ask(catalog, case, CExecutor(), Judge(catalog, oracle=biased)).matches == "no"
 
 
-def test_a_validator_that_misses_or_invents_a_rule_is_seen(catalog: Catalog, case_set: Cases) -> None:
+def test_missed_and_invented_rules_are_detected(catalog: Catalog, case_set: Cases) -> None:
     made = case_set("LayerNorm").cases
     bad = next(c for c in made if c.id == "LayerNorm-C3-0")
     good = next(c for c in made if c.id == "LayerNorm-sample0-f32")

@@ -1,4 +1,4 @@
-"""ONNX's reference beside PyTorch on every case: they agree, or the list says why not."""
+"""ONNX's reference beside PyTorch on every case: they agree, or the list gives the reason."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def test_onnx_agrees_with_pytorch(op: str, catalog: Catalog, case_set: Cases) ->
 
 
 @pytest.mark.parametrize("pattern", DIFFERENCES)
-def test_every_difference_is_still_there(pattern: str, catalog: Catalog, case_set: Cases) -> None:
-    """What a newer ONNX mends has to leave the list."""
+def test_every_listed_difference_still_exists(pattern: str, catalog: Catalog, case_set: Cases) -> None:
+    """A difference fixed in a newer ONNX must be removed from the list."""
     for op in (o for o in onnx_reference.OPS if fnmatchcase(o, pattern.split("-")[0])):
         of_pattern = [c for c in case_set(op).cases if fnmatchcase(c.id, pattern)]
         assert "known" in {outcome(seen(r))[0] for r in results(catalog, of_pattern)}, op
 
 
-def test_a_wrong_counterpart_is_seen(
+def test_a_wrong_counterpart_is_detected(
     catalog: Catalog, case_set: Cases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = next(c for c in case_set("Softmax").cases if c.id == "Softmax-sample0-f32")
@@ -85,7 +85,7 @@ def test_a_wrong_counterpart_is_seen(
         assert (result.executes, outcome(seen(result))) == (executes, ("fail", reason))
 
 
-def test_what_onnx_cannot_say_is_unknown_with_a_reason(catalog: Catalog, case_set: Cases) -> None:
+def test_cases_onnx_cannot_express_are_unknown_with_a_reason(catalog: Catalog, case_set: Cases) -> None:
     for op, reason in (("HadamardTransform", "ONNX has no counterpart of HadamardTransform"),
                        ("ElementWiseNot", "ONNX's Not takes no float64")):  # fmt: skip
         answered = results(catalog, [c for c in case_set(op).cases if c.runs])
@@ -94,16 +94,16 @@ def test_what_onnx_cannot_say_is_unknown_with_a_reason(catalog: Catalog, case_se
         assert {(r.matches, outcome(seen(r))[0]) for r in unsaid} == {("not-applicable", "unknown")}
 
 
-def test_an_operator_gets_the_widest_type_that_it_takes() -> None:
+def test_an_operator_runs_in_its_widest_type() -> None:
     boxes, scores = np.zeros((1, 2, 4)), np.ones((1, 1, 2))
-    kept = node("NonMaxSuppression", boxes, scores, np.array([1]), np.array([0.5]))  # of float32 alone
+    kept = node("NonMaxSuppression", boxes, scores, np.array([1]), np.array([0.5]))  # takes only float32
     assert kept.tolist() == [[0, 0, 0]]
     assert node("Exp", np.array([1.0])).dtype == np.float64
     with pytest.raises(NoOracle, match="ONNX's Exp takes no int64"):
         node("Exp", np.array([1]))
 
 
-def test_without_onnx_the_executor_is_named(
+def test_missing_onnx_names_the_executor(
     catalog: Catalog, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
@@ -117,7 +117,7 @@ def test_without_onnx_the_executor_is_named(
 
 
 @pytest.mark.parametrize("dtype", [d.short for d in BY_SHORT.values() if d.numpy and d.short != "str"])
-def test_what_is_written_means_what_was_said(dtype: str) -> None:
+def test_stored_and_real_values_round_trip(dtype: str) -> None:
     quant = Quant("SCALE_OFFSET", (0.25,), (-3,)) if BY_SHORT[dtype].quantized else None
     tensor = TensorConfig("y", dtype, (5,), quant=quant)
     stored = data.stored(np.array([-1.0, 0.0, 0.5, 1.25, 3.0]), tensor)

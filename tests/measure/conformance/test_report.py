@@ -1,4 +1,4 @@
-"""Reports say what SQL says, in every format; the page needs nothing but itself."""
+"""Reports match SQL in every format; the page is self-contained."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def html(catalog: Catalog, filled: Store) -> str:
 
 
 class Page(HTMLParser):
-    """Elements, what they load, and the text of scripts and styles."""
+    """Elements, their loaded resources, and the text of scripts and styles."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ def embedded(html: str) -> dict[str, Any]:
     return found
 
 
-def test_the_page_needs_no_other_file(html: str) -> None:
+def test_the_page_is_self_contained(html: str) -> None:
     found = Page(html)
     assert all(link.startswith(("#", "data:")) for link in found.loads), found.loads
     assert not {"iframe", "img", "object", "embed"} & set(found.tags)
@@ -90,8 +90,8 @@ def test_the_page_holds_the_rows_of_sql(html: str, filled: Store) -> None:
             assert result["error_max"] == pytest.approx(row.error_max, rel=1e-5)
 
 
-def test_the_script_reads_what_python_writes(html: str) -> None:
-    """Every field that the script names exists, and every element that it looks for."""
+def test_the_script_matches_the_embedded_data(html: str) -> None:
+    """Every field and element that the script names exists."""
     found, content = Page(html), embedded(html)
     script = found.texts["script"]
     assert set(re.findall(r"\bR\.(\w+)", script)) <= set(content["result_fields"])
@@ -99,7 +99,7 @@ def test_the_script_reads_what_python_writes(html: str) -> None:
     assert set(re.findall(r"\$\(\"([\w-]+)\"\)", script)) <= set(found.ids)
     assert set(re.findall(r"\bdata\.(\w+)", script)) <= set(content)
     node = shutil.which("node")
-    if node is not None:  # where there is an engine, it reads the script too
+    if node is not None:  # a JavaScript engine checks the syntax, if installed
         done = subprocess.run([node, "--check", "-"], input=script, text=True, capture_output=True)
         assert done.returncode == 0, done.stderr
 
@@ -123,7 +123,7 @@ def row(**more: Any) -> Row:
     return Row(**(plain | more))
 
 
-def test_agreement_of_sweeps_is_shown_where_there_is_some() -> None:
+def test_agreement_of_sweeps_is_shown_if_present() -> None:
     counts = {"both_accept": 60, "both_reject": 38, "we_accept_it_rejects": 2, "we_reject_it_accepts": 0,
               "undecided": 0, "crashed": 1}  # fmt: skip
     found = [
@@ -137,7 +137,7 @@ def test_agreement_of_sweeps_is_shown_where_there_is_some() -> None:
     assert json.loads(plain.document([row()], [], None, found))["agreement"] == found
 
 
-def test_hostile_text_stays_text() -> None:
+def test_hostile_text_is_escaped() -> None:
     evil = "</script><script>alert(1)</script><!-- \u2028 &amp;"
     text = page(
         [row(log=f"error: {evil}", reason=evil, detail=evil)], [{"uid": "r", "seed": 0, "started": evil}]
@@ -147,13 +147,13 @@ def test_hostile_text_stays_text() -> None:
     assert found["results"][0][RESULT.index("reason")] == evil
 
 
-def test_numbers_that_json_lacks() -> None:
+def test_infinity_is_written_as_valid_json() -> None:
     found = data([row()], [])
     assert found["results"][0][RESULT.index("error_max")] == "inf"
     json.dumps(found, allow_nan=False)
 
 
-def test_json(catalog: Catalog, filled: Store) -> None:
+def test_the_json_report_has_every_result_and_gap(catalog: Catalog, filled: Store) -> None:
     found = json.loads(report(catalog, filled, "json", with_gaps=True))
     assert found["format"] == "opdb-conformance-1"
     rows = read_rows(filled)
@@ -161,7 +161,7 @@ def test_json(catalog: Catalog, filled: Store) -> None:
     assert {r["rule"] for r in found["gaps"]["rules"]} >= {"LayerNorm.C3", "Relu.H1"}
 
 
-def test_junit(catalog: Catalog, filled: Store) -> None:
+def test_the_junit_report_has_a_case_per_result(catalog: Catalog, filled: Store) -> None:
     root = Xml.fromstring(report(catalog, filled, "junit"))
     rows = read_rows(filled)
     assert int(root.attrib["tests"]) == len(rows) == len(list(root.iter("testcase")))
@@ -173,7 +173,7 @@ def test_junit(catalog: Catalog, filled: Store) -> None:
     ]  # fmt: skip
 
 
-def test_junit_tells_a_failure_from_a_finding() -> None:
+def test_junit_distinguishes_failures_from_findings() -> None:
     from opdb.measure.conformance.report.junit import document
 
     rows = [row(log="bad \x00 byte", detail="y[0]"), row(case="b", outcome="finding", reason="no: finalizes")]
@@ -182,13 +182,13 @@ def test_junit_tells_a_failure_from_a_finding() -> None:
     assert any(p.attrib == {"name": "finding", "value": "no: finalizes"} for p in root.iter("property"))
 
 
-def test_table(catalog: Catalog, filled: Store) -> None:
+def test_the_table_has_a_line_per_op_and_executor(catalog: Catalog, filled: Store) -> None:
     lines = report(catalog, filled, "table").splitlines()
     assert lines[0].split()[:3] == ["op", "executor", "cases"]
     assert len(lines) == 1 + 2 * len(REPORTED)
 
 
-def test_coverage_of_the_rules(catalog: Catalog, filled: Store) -> None:
+def test_the_report_shows_coverage_of_the_rules(catalog: Catalog, filled: Store) -> None:
     found = gaps(catalog, filled, REPORTED)
     assert found.left == ()
     assert (found.code_not_spec, found.cases_not_spec, found.cases_not_code) == ((), (), ())
@@ -199,7 +199,7 @@ def test_coverage_of_the_rules(catalog: Catalog, filled: Store) -> None:
     assert {"positive", "negative", "executed"} <= set(others.left[0].empty), "what did not run is a gap"
 
 
-def test_what_cannot_be_reported(catalog: Catalog, store: Store, filled: Store) -> None:
+def test_reports_without_results_or_format_are_refused(catalog: Catalog, store: Store, filled: Store) -> None:
     with pytest.raises(OpdbError, match="no results; make some with 'opdb conformance run'"):
         report(catalog, store, "table")
     with pytest.raises(OpdbError, match="no report format 'pdf'; known: table, json, junit, html"):
@@ -208,5 +208,5 @@ def test_what_cannot_be_reported(catalog: Catalog, store: Store, filled: Store) 
         report(catalog, filled, "json", run=99)
 
 
-def test_a_report_is_the_same_twice(catalog: Catalog, filled: Store, tmp_path: Path) -> None:
+def test_a_report_is_reproducible(catalog: Catalog, filled: Store, tmp_path: Path) -> None:
     assert report(catalog, filled, "html") == report(catalog, filled, "html")

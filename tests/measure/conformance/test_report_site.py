@@ -1,4 +1,4 @@
-"""The folder of pages: what links, what is written, and what Chromium makes of it."""
+"""The folder of pages: links, files, and behavior in Chromium."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def test_every_link_leads_to_a_file(texts: dict[str, str]) -> None:
                 assert anchor in page.ids, (path, link)
 
 
-def test_a_page_holds_its_op_alone(texts: dict[str, str]) -> None:
+def test_a_page_contains_only_its_op(texts: dict[str, str]) -> None:
     assert '"Relu-' in texts["ops/Relu.html"] and '"LayerNorm-' not in texts["ops/Relu.html"]
     assert "LayerNorm.C3" in texts["ops/LayerNorm.html"] and "LayerNorm.C3" not in texts["ops/Relu.html"]
     assert 'aria-label="Error against magnitude"' in texts["ops/LayerNorm.html"]
 
 
-def test_errors_have_a_place(filled: Store) -> None:
-    """Every result that was compared is in the histogram; each with an error is a point."""
+def test_errors_are_plotted(filled: Store) -> None:
+    """Every compared result is in the histogram; each one with an error is a point."""
     rows = [r for r in read_rows(filled) if r.op == "LayerNorm" and r.ulp is not None]
     assert rows and all(r.magnitude is not None for r in rows)
     text = plots(rows)
@@ -89,15 +89,15 @@ def test_errors_have_a_place(filled: Store) -> None:
     assert plots([replace(r, ulp=None) for r in rows]) == ""
 
 
-def test_a_badge(filled: Store) -> None:
+def test_the_badge_counts_results(filled: Store) -> None:
     rows = read_rows(filled)
     assert Xml.fromstring(badge(rows)).attrib["aria-label"] == f"conformance: {len(rows)} results"
     assert "conformance: 1 wrong" in badge([replace(rows[0], outcome="fail"), *rows[1:]])
     assert "no results" in badge([])
 
 
-def test_what_changed_since_the_run_before(catalog: Catalog, store: Store, tmp_path: Path) -> None:
-    """A library that takes what it refused, and the other way round."""
+def test_changes_since_the_previous_run_are_listed(catalog: Catalog, store: Store, tmp_path: Path) -> None:
+    """A library accepts what it refused before, and vice versa."""
     assert not changes(store, read_rows(store))
     first = run(catalog, store, ("Relu",), ("c",)).run
     with contextlib.closing(sqlite3.connect(tmp_path / "opdb.db")) as connection, connection:
@@ -138,11 +138,11 @@ def vendor_row(**more: Any) -> Row:
         ({"kind": "negative", "type_row": ""}, "1 validated all the same"),
     ],
 )
-def test_documented_and_measured(more: dict[str, Any], verdict: str) -> None:
+def test_documented_and_measured_support_are_compared(more: dict[str, Any], verdict: str) -> None:
     assert [m.verdict for m in measured([vendor_row(**more)])] == [verdict]
 
 
-def test_changed_files_are_left_alone(texts: dict[str, str], tmp_path: Path) -> None:
+def test_changed_files_are_not_overwritten(texts: dict[str, str], tmp_path: Path) -> None:
     write_folder(tmp_path, texts, "opdb-report.json", {})
     write_folder(tmp_path, {k: v for k, v in texts.items() if "Relu" not in k}, "opdb-report.json", {})
     assert not (tmp_path / "ops/Relu.html").exists()
@@ -152,7 +152,7 @@ def test_changed_files_are_left_alone(texts: dict[str, str], tmp_path: Path) -> 
 
 
 def test_an_op_with_many_cases_has_several_pages(filled: Store) -> None:
-    """Each below the limit, all cases in one of them, with links to the others."""
+    """Each page is below the size limit, every case is on one of them, and they link to each other."""
     few = [r for r in read_rows(filled) if r.op == "Relu"]
     rows = [replace(few[i % len(few)], case=f"Relu-{i}") for i in range(5000)]
     texts = files(rows, [{"uid": few[0].run, "seed": 0, "started": "", "catalog_hash": ""}])
@@ -167,7 +167,7 @@ def test_an_op_with_many_cases_has_several_pages(filled: Store) -> None:
         ) - {path}
 
 
-def test_a_page_of_everything_that_is_too_large_is_refused(
+def test_an_oversized_single_page_is_refused(
     catalog: Catalog, filled: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("opdb.core.pages.LARGEST", 100_000)
@@ -200,7 +200,7 @@ in_browser = pytest.mark.skipif("OPDB_TEST_CHROMIUM" not in os.environ, reason="
 
 @pytest.mark.browser
 @in_browser
-def test_a_reader_filters_and_follows_links(browser: Any, texts: dict[str, str], tmp_path: Path) -> None:
+def test_filters_and_links_work_in_the_browser(browser: Any, texts: dict[str, str], tmp_path: Path) -> None:
     from selenium.webdriver.support.wait import WebDriverWait
 
     write_folder(tmp_path, texts, "opdb-report.json", {})
@@ -228,8 +228,8 @@ def test_a_reader_filters_and_follows_links(browser: Any, texts: dict[str, str],
 @pytest.mark.breadth
 @pytest.mark.browser
 @in_browser
-def test_a_hundred_thousand_results_open(browser: Any, filled: Store, tmp_path: Path) -> None:
-    """A page of an op holds its own alone."""
+def test_a_site_of_100000_results_opens(browser: Any, filled: Store, tmp_path: Path) -> None:
+    """The page of an op contains only its own results."""
     few = [r for r in read_rows(filled) if r.op == "Relu"]
     rows = [
         replace(few[i % len(few)], op=f"Relu{op:02}", case=f"Relu{op:02}-{i}")

@@ -1,4 +1,4 @@
-"""Reproductions of errata: what is asked of a library, and what scope follows from its answers."""
+"""Reproductions of errata: the configs given to a library, and the scope that follows from its answers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def seen(qnn: str, soc: str, symptom: str) -> Observation:
     return Observation("HTP-0900", qnn, soc, symptom)
 
 
-def test_inputs_are_filled_as_the_record_says(catalog: Catalog) -> None:
+def test_inputs_are_filled_as_recorded(catalog: Catalog) -> None:
     erratum = record(reproduction={"config": RELU, "inputs": {"x": [-1.0, 0.0, 1.0, 2.0]}})
     configs = reproduction(catalog, erratum, Target("CPU"))
     made = trial(catalog, erratum, configs, "CPU-0900", half=False)
@@ -47,7 +47,7 @@ def test_inputs_are_filled_as_the_record_says(catalog: Catalog) -> None:
     assert np.allclose(made.expected[0], [0.0, 0.0, 1.0, 2.0])
 
 
-def test_data_of_another_size_is_refused_with_the_place(catalog: Catalog) -> None:
+def test_data_of_the_wrong_size_is_refused_with_its_place(catalog: Catalog) -> None:
     erratum = record(reproduction={"config": RELU, "inputs": {"x": [1.0, 2.0]}})
     configs = reproduction(catalog, erratum, Target("CPU"))
     with pytest.raises(
@@ -56,7 +56,7 @@ def test_data_of_another_size_is_refused_with_the_place(catalog: Catalog) -> Non
         trial(catalog, erratum, configs, "CPU-0900", half=False)
 
 
-def test_ops_of_a_graph_are_joined_by_names(catalog: Catalog) -> None:
+def test_ops_of_a_graph_are_connected_by_tensor_names(catalog: Catalog) -> None:
     middle = {**X, "name": "between"}
     graph = [{**RELU, "outputs": [middle]}, {**RELU, "inputs": [middle]}]
     erratum = record(pattern="Relu -> Relu", reproduction={"graph": graph, "inputs": {"x": "arange"}})
@@ -69,7 +69,7 @@ def test_ops_of_a_graph_are_joined_by_names(catalog: Catalog) -> None:
     assert made.expected[0].tolist() == [0.0, 1.0, 2.0, 3.0]
 
 
-def test_a_record_without_reproduction_gets_a_sample_that_meets_its_condition(catalog: Catalog) -> None:
+def test_a_record_without_reproduction_gets_a_matching_sample(catalog: Catalog) -> None:
     erratum = record()
     known = with_record(catalog, erratum)
     (config,) = reproduction(known, erratum, Target("CPU"))
@@ -82,8 +82,8 @@ def test_a_record_without_reproduction_gets_a_sample_that_meets_its_condition(ca
 
 
 @pytest.mark.vendor
-def test_the_library_shows_the_fault_and_is_right_elsewhere(catalog: Catalog) -> None:
-    """Relu of 8 bits returns x on QNN CPU 2.47; that of floats is right."""
+def test_the_library_shows_the_fault_only_where_recorded(catalog: Catalog) -> None:
+    """Relu of 8 bits returns x on QNN CPU 2.47; Relu of floats is right."""
     floats = {"name": "x", "dtype": "FLOAT_32", "shape": [4], "type": "NATIVE"}
     right = {**RELU, "inputs": [floats], "outputs": [{**floats, "name": "y"}]}
     given = {"x": [-1.0, 0.0, 1.0, 2.0]}
@@ -95,7 +95,7 @@ def test_the_library_shows_the_fault_and_is_right_elsewhere(catalog: Catalog) ->
 
 
 @pytest.mark.vendor
-def test_numbers_say_nothing_about_finalization(catalog: Catalog) -> None:
+def test_right_numbers_do_not_refute_a_finalization_fault(catalog: Catalog) -> None:
     wrong = record(effect="not-finalized", cause="graph-preparation", reproduction={"config": RELU})
     (seen_,) = observe(catalog, [wrong], installed(), "2.47", "")
     assert (seen_.symptom, seen_.shows(wrong.effect)) == ("right", False)
@@ -103,7 +103,7 @@ def test_numbers_say_nothing_about_finalization(catalog: Catalog) -> None:
     assert fails.shows("not-finalized") is True
 
 
-def test_the_scope_follows_from_what_was_seen(catalog: Catalog) -> None:
+def test_the_scope_follows_from_observations(catalog: Catalog) -> None:
     erratum = record(erratum="HTP-0900", scope={"since": "2.47"})
     gone = [seen("2.47", "SM8350", "right"), seen("2.47", "SM8750", "wrong-result"),
             seen("2.51", "SM8350", "right"), seen("2.51", "SM8750", "right")]  # fmt: skip
@@ -118,10 +118,10 @@ def test_the_scope_follows_from_what_was_seen(catalog: Catalog) -> None:
     assert not never.differs(record(erratum="HTP-0900", flaky=True))
 
 
-def test_what_was_not_asked_contradicts_nothing(catalog: Catalog) -> None:
-    """Only 2.51 on one chip: since 2.47 and a v68 of the record stay as they are."""
+def test_missing_observations_do_not_change_the_scope(catalog: Catalog) -> None:
+    """Only 2.51 on one chip was observed: the record's "since 2.47" and v68 are kept."""
     proposal = propose(catalog, record(), [seen("2.51", "SM8750", "wrong-result")])
-    assert proposal is None  # another record's
+    assert proposal is None  # it belongs to another record
     erratum = record(erratum="HTP-0900", scope={"since": "2.47", "arch": [68, 79]})
     proposal = propose(catalog, erratum, [seen("2.51", "SM8750", "wrong-result")])
     assert proposal is not None and not proposal.differs(erratum)
@@ -139,7 +139,7 @@ def test_the_page_has_a_letter_for_each_chip(catalog: Catalog) -> None:
     assert "SM8350 (v68), SM8750 (v79)" in text
 
 
-def test_rows_that_are_no_observations_are_refused() -> None:
+def test_rows_that_are_not_observations_are_refused() -> None:
     with pytest.raises(OpdbError, match=r"x\.json: entry 0 is not an observation"):
         read_observations([{"erratum": "HTP-0001"}], "x.json")
     bad = {"erratum": "HTP-0001", "qnn": "2.47", "soc": "", "symptom": "odd", "detail": ""}

@@ -1,4 +1,4 @@
-"""Runs in SQL: recorded, continued after a kill, complete without what is missing."""
+"""Runs in SQL: recorded, resumed after a kill, complete except for missing executors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_implications_are_rows(catalog: Catalog, store: Store) -> None:
     assert coverage["Softmax.C1"]["implied_by"] == "Softmax.C2"
 
 
-def test_a_killed_run_is_continued(catalog: Catalog, store: Store) -> None:
+def test_a_killed_run_is_resumed(catalog: Catalog, store: Store) -> None:
     def stop(p: Progress) -> None:
         if p.done == 40:
             raise KeyboardInterrupt
@@ -63,14 +63,14 @@ def test_a_killed_run_is_continued(catalog: Catalog, store: Store) -> None:
     assert (again.kept, again.run == summary.run) == (0, False), "a finished run is not continued"
 
 
-def test_lanes_at_once_give_the_same_rows(catalog: Catalog, store: Store, tmp_path: Path) -> None:
+def test_parallel_runs_give_the_same_rows(catalog: Catalog, store: Store, tmp_path: Path) -> None:
     run(catalog, store, ["Relu", "Softmax"], OWN, jobs=2)
     at_once = {(r.case, r.executor, r.validates, r.matches, r.rules) for r in read_rows(store)}
     run(catalog, store, ["Relu", "Softmax"], OWN, jobs=1)
     assert at_once == {(r.case, r.executor, r.validates, r.matches, r.rules) for r in read_rows(store)}
 
 
-def test_other_data_for_another_seed(catalog: Catalog, store: Store) -> None:
+def test_another_seed_gives_other_data(catalog: Catalog, store: Store) -> None:
     pytest.importorskip("torch")
     errors = []
     for seed in (0, 1):
@@ -86,7 +86,7 @@ def _without(name: str) -> Callable[[str], object]:
     return missing
 
 
-def test_what_is_missing_is_named_and_the_others_run(
+def test_missing_executors_are_named_and_the_others_run(
     catalog: Catalog, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(executors.EXECUTORS, "torch", _without("torch"))
@@ -111,7 +111,7 @@ def test_what_is_missing_is_named_and_the_others_run(
         ({"ops": ["Relu"], "only": ["Relu-sample9*"]}, r"no case 'Relu-sample9\*' among"),
     ],
 )
-def test_mistakes_are_one_line(
+def test_mistakes_give_one_line(
     catalog: Catalog, store: Store, more: dict[str, list[str]], message: str
 ) -> None:
     with pytest.raises(OpdbError, match=message) as caught:
@@ -119,7 +119,7 @@ def test_mistakes_are_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_only_one_case(catalog: Catalog, store: Store) -> None:
+def test_a_run_can_be_limited_to_one_case(catalog: Catalog, store: Store) -> None:
     summary = run(catalog, store, ["LayerNorm"], OWN, only=["LayerNorm-C3-0"])
     assert (summary.cases, summary.results) == (1, 2)
     assert {r.rules for r in read_rows(store)} == {("LayerNorm.C3",)}

@@ -1,4 +1,4 @@
-"""A run divided over processes and over Dask's workers has the rows and the summary of a run in one process."""
+"""A run divided over processes and Dask workers has the rows and summary of a run in one process."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ OPS = ("LayerNorm", "Relu", "Softmax")
 
 
 def rows(store: Store) -> list[Any]:
-    """The latest row of each case, without what differs from run to run: its number and its time.
+    """The latest row of each case, without the parts that vary between runs: its number and its time.
 
-    Of the log of a verdict the numbers do not count, nor what a library does once in a process; the log of a graph does
-    not count at all: its lines come from several threads (``opdb.measure.sweeps.sweep.evidence_hash``).
+    In the log of a verdict numbers are masked, and lines that a library prints once per process are dropped; the log of a
+    graph is ignored: its lines come from several threads (``opdb.measure.sweeps.sweep.evidence_hash``).
     """
     return sorted(
         (replace(r, seconds=None, run="", log=said(r)) for r in read_rows(store)),
@@ -39,14 +39,14 @@ def plain(summary: RunSummary) -> dict[str, Any]:
 
 
 def differ(a: Any, b: Any) -> tuple[Any, ...]:
-    """The case of two rows, and the fields that are not the same."""
+    """The case of two rows, and the fields that differ."""
     return (a.case, a.executor, *((k, v, vars(b)[k]) for k, v in vars(a).items() if v != vars(b)[k]))
 
 
 @pytest.mark.breadth
 @pytest.mark.kill
 @pytest.mark.vendor
-def test_the_same_by_any_workers(catalog: Catalog, store: Store) -> None:
+def test_results_do_not_depend_on_the_workers(catalog: Catalog, store: Store) -> None:
     here, wanted = plain(run(catalog, store, OPS)), rows(store)
     assert here["results"] == len(wanted) > 1000
 

@@ -1,4 +1,4 @@
-"""Tiles of kernels: which there are, what they read, and what is found wrong with them."""
+"""Tiles of kernels: which tiles there are, the data they read, and detection of faulty tilings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from opdb.spec.tiling import Tiling
 pytestmark = pytest.mark.native
 
 
-def test_each_tile_of_each_sample_is_as_the_whole(catalog: Catalog) -> None:
+def test_each_tile_equals_the_whole_result(catalog: Catalog) -> None:
     found = list(tiles.check(catalog, "DequantizeAdd"))
     assert len(found) == len(catalog.ops["DequantizeAdd"].samples)
     assert all(f.fault == "" for f in found) and sum(f.tiles for f in found) > 100
@@ -43,12 +43,12 @@ def changed(catalog: Catalog, **inputs: list[object]) -> Catalog:
         ({"x": ["same...", {"of": -2}], "bias": ["same"]}, "tile ["),
     ],
 )
-def test_a_wrong_tiling_is_found(catalog: Catalog, inputs: dict[str, list[object]], fault: str) -> None:
+def test_a_wrong_tiling_is_detected(catalog: Catalog, inputs: dict[str, list[object]], fault: str) -> None:
     found = [f.fault for f in tiles.check(changed(catalog, **inputs), "DequantizeAdd")]
     assert any(fault in f for f in found), found
 
 
-def test_an_op_without_a_tiling(catalog: Catalog) -> None:
+def test_an_op_without_a_tiling_is_an_error(catalog: Catalog) -> None:
     with pytest.raises(OpdbError, match=r"Relu\.yaml: kernel: it has no 'tiling'"):
         next(tiles.check(catalog, "Relu"))
 
@@ -64,7 +64,7 @@ def test_tiles_cover_the_output() -> None:
 
 
 @pytest.mark.parametrize("behind", [True, False])
-def test_memory_beside_a_tile_is_forbidden(behind: bool) -> None:
+def test_memory_next_to_a_tile_is_protected(behind: bool) -> None:
     array = Guarded.copy(np.arange(5, dtype=np.float32), behind).array
     assert array.tolist() == [0, 1, 2, 3, 4]
 

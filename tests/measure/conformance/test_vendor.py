@@ -1,4 +1,4 @@
-"""Qualcomm's libraries on a small part of the cases; `make sweep` asks them all."""
+"""Qualcomm's libraries on a small part of the cases; `make sweep` runs them all."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from opdb.spec.catalog import Catalog
 pytest.importorskip("torch")
 pytestmark = [pytest.mark.vendor, pytest.mark.native, pytest.mark.torch, pytest.mark.slow, pytest.mark.by_op]
 Cases = Callable[[str], CaseSet]
-V68 = "SM8350"  # what only this chip does is asked of it
+V68 = "SM8350"  # for faults that only this chip has
 
 
 @pytest.fixture(scope="session", params=["qnn-cpu", "qnn-htp"])
@@ -41,7 +41,7 @@ def executor(request: pytest.FixtureRequest, catalog: Catalog) -> Iterator[Execu
 
 
 def few(made: CaseSet) -> list[Case]:
-    """Of each type row the first two samples, and of each rule the first case that breaks it."""
+    """The first two samples of each type row, and the first case that breaks each rule."""
     kept: dict[str, Case] = {}
     for case in made.cases:
         sample = case.id.split("-")[1]
@@ -73,7 +73,7 @@ def unexplained(executor: Executor, results: list[ResultRecord]) -> list[str]:
     return [f"{r.case.name}: {why}: {r.detail}" for r, why in wrong]
 
 
-#: Ops of whose few cases a library computes none rightly.  CPU: Fmod has the other sign; Relu1 and what comes after it
+#: Ops of which a library computes none of the few cases correctly.  CPU: Fmod has the other sign; Relu1 and the following
 #: are refused, not finalized, or meet records of specs/errata.  HTP 2.47 does not have GroupQueryAttention.
 NEVER_RIGHT = {("CPU", op) for op in (
     "ElementWiseFmod", "Relu1", "ConstantOfShape", "Conv1d", "ExtractPatches", "GatherNd", "Gru",
@@ -82,7 +82,7 @@ NEVER_RIGHT = {("CPU", op) for op in (
                                  "Nv21ToRgb", "OneHot")}  # fmt: skip
 
 
-def test_numbers_are_pytorchs_or_a_known_erratum(
+def test_results_match_pytorch_or_a_known_erratum(
     op: str, catalog: Catalog, case_set: Cases, executor: Executor
 ) -> None:
     if executor.backend not in catalog.ops[op].backends:
@@ -91,13 +91,13 @@ def test_numbers_are_pytorchs_or_a_known_erratum(
     assert not unexplained(executor, results)
     expected = op in OPS and (executor.backend, op) not in NEVER_RIGHT
     assert any(r.matches == "yes" for r in results) == expected
-    # Where the library takes what the documents refuse, the report says so; a few of an op are that.
+    # The report notes cases that the library accepts against the documents; an op has a few.
     refused = [r for r in results if r.case.kind == "negative" and r.validates in ("yes", "no")]
     assert sum(r.validates == "no" for r in refused) >= 0.5 * len(refused)
 
 
-def test_statuses_are_kept_apart(catalog: Catalog, case_set: Cases, executor: Executor) -> None:
-    """No later stage says yes where an earlier one did not."""
+def test_stages_are_reported_in_order(catalog: Catalog, case_set: Cases, executor: Executor) -> None:
+    """No later stage says yes if an earlier one did not."""
     for op in ("LayerNorm", "Concat"):
         for r in asked(catalog, executor, list(case_set(op).cases)):
             stages = [r.validates, r.finalizes, r.executes, r.matches]
@@ -111,7 +111,7 @@ def test_statuses_are_kept_apart(catalog: Catalog, case_set: Cases, executor: Ex
 def test_a_crash_is_a_result_and_the_next_case_runs(
     catalog: Catalog, case_set: Cases, executor: Executor
 ) -> None:
-    """The validator of HTP ends its process on some encodings of MatMul's b without transpose_in1."""
+    """HTP's validator crashes on some encodings of MatMul's b without transpose_in1."""
     if executor.name != "qnn-htp":
         return
     made = case_set("MatMul").cases
@@ -126,10 +126,11 @@ def test_a_crash_is_a_result_and_the_next_case_runs(
 def gone(
     catalog: Catalog, case_set: Cases, executor: Executor, only: frozenset[str] | None = None
 ) -> list[str]:
-    """The errata that cases meet and none shows, with what was seen instead; ``only`` these ids, where given.
+    """The errata met by cases but shown by none, with the actual result; ``only`` these ids, if given.
 
-    Where memory decides whether a fault shows (``flaky``), or data do (a lowering that only prefers another candidate),
-    it may be absent."""
+    A fault that depends on memory (``flaky``) or on data (a lowering that merely prefers another candidate) may be
+    absent.
+    """
     backend, sdk = executor.backend, executor.record().version
     meeting: dict[str, list[Case]] = {}
     for op in dict.fromkeys(e.op for e in catalog.errata.values() if e.backend == backend and e.op):
@@ -151,15 +152,15 @@ def gone(
 
 
 @pytest.mark.breadth
-def test_every_erratum_is_still_there(catalog: Catalog, case_set: Cases, executor: Executor) -> None:
-    """A fault that is gone has to leave the scope of its record."""
+def test_every_erratum_still_occurs(catalog: Catalog, case_set: Cases, executor: Executor) -> None:
+    """A fault that no longer occurs must be removed from its record's scope."""
     found = gone(catalog, case_set, executor)
     assert not found, "\n".join(found)
 
 
 @pytest.mark.breadth
-def test_every_erratum_of_v68_is_still_there(catalog: Catalog) -> None:
-    """Those that no chip but V68's architecture has."""
+def test_every_erratum_of_v68_still_occurs(catalog: Catalog) -> None:
+    """Checks the errata that only V68's architecture has."""
     arch = {s.chip: s.htp_arch for s in catalog.socs.values()}[V68]
     only = frozenset(e.id for e in RECORDS.values() if e.arch == (arch,) or e.socs == (V68,))
     executor = EXECUTORS["qnn-htp"](V68, catalog)
@@ -171,8 +172,8 @@ def test_every_erratum_of_v68_is_still_there(catalog: Catalog) -> None:
 
 
 @pytest.mark.sweep
-def test_everything(catalog: Catalog, store: Store) -> None:
-    """All cases on all executors: no number is wrong that is not known to be; no rule is left out."""
+def test_all_cases_pass_on_all_executors(catalog: Catalog, store: Store) -> None:
+    """No result is wrong unless it is known to be; no rule is left out."""
     summary = run(catalog, store, jobs=2)
     assert summary.ok, "\n".join(
         f"{f.case} {f.executor}: {f.reason}" for f in summary.findings if f.outcome == "fail"

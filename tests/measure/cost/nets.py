@@ -1,4 +1,4 @@
-"""Small networks in QNN's own layout, to be simulated."""
+"""Small networks in QNN's own layout, for simulation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def static(name: str, *shape: int) -> GraphTensor:
 
 
 def convolution(name: str, source: str, weight: str, out: str) -> GraphOp:
-    """3 x 3, the size stays; from the torch node <name>."""
+    """A 3 x 3 convolution that keeps the size; its origin is the torch node <name>."""
     params = (
         ParamConfig("stride", "u32", (1, 1), (2,)),
         ParamConfig("pad_amount", "u32", (1, 1, 1, 1), (2, 2)),
@@ -25,7 +25,7 @@ def convolution(name: str, source: str, weight: str, out: str) -> GraphOp:
 
 
 def conv_relu(*, between: bool = True, size: int = 32) -> QnnGraph:
-    """Two convolutions, of 32 channels, with a Relu behind each; ``between``: also between them."""
+    """Two convolutions of 32 channels, the last followed by a Relu; ``between``: the first, too."""
     shape = (1, size, size, 32)
     tensors = [GraphTensor("x", "f32", shape, "APP_WRITE"), GraphTensor("y", "f32", shape, "APP_READ")]
     tensors += [static("w0", 3, 3, 32, 32), static("w1", 3, 3, 32, 32)]
@@ -42,7 +42,7 @@ def conv_relu(*, between: bool = True, size: int = 32) -> QnnGraph:
 
 
 def uncosted() -> QnnGraph:
-    """A RmsNorm, of which the library has no cost in float16, behind a product."""
+    """A RmsNorm, for which the library has no cost in float16, after a product."""
     shape = (1, 64, 128)
     tensors = [GraphTensor("x", "f32", shape, "APP_WRITE"), GraphTensor("y", "f32", shape, "APP_READ")]
     tensors += [static("w", 128, 128), static("gamma", 128), GraphTensor("a", "f32", shape)]

@@ -1,4 +1,4 @@
-"""How a timeline is divided among nodes, and which nodes are one group."""
+"""Division of a timeline among nodes, and grouping of nodes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def at(
     return Slice(number, op, engine, thread, start, duration)
 
 
-def test_time_is_shared_by_the_threads_that_compute_and_data_counts_where_none_does() -> None:
+def test_time_is_split_among_computing_threads_then_dma() -> None:
     found = shares(
         [at(1, 0, 10), at(2, 5, 10, thread=2), at(1, 0, 30, "DMA", 5), at(2, 40, 10, "HMX", 0)], NAMES
     )
@@ -32,12 +32,12 @@ def test_time_is_shared_by_the_threads_that_compute_and_data_counts_where_none_d
     assert engines([at(1, 0, 25), at(1, 0, 10, "DMA", 5)], 50, CHIP) == {"DMA": 0.2, "HVX": 0.125}
 
 
-def test_two_threads_of_a_node_have_two_parts() -> None:
+def test_two_threads_of_a_node_count_twice() -> None:
     found = shares([at(1, 0, 12), at(1, 0, 12, thread=2), at(2, 0, 12, thread=3)], NAMES)
     assert dict(found.compute) == {"a": 8.0, "b": 4.0}
 
 
-def test_what_the_library_adds_has_names_of_its_own() -> None:
+def test_work_added_by_the_library_has_reserved_names() -> None:
     ops = {"q::*InputSlice": INPUTS, "default_dma (q::*OutputCast)": OUTPUTS, "q::ForceFormat": OWN}
     for op, name in ops.items():
         assert dict(shares([at(9, 0, 3, op=op)], NAMES).compute) == {name: 3.0}
@@ -54,14 +54,14 @@ def test_what_the_library_adds_has_names_of_its_own() -> None:
         max_size=20,
     )
 )
-def test_the_parts_are_the_whole_whatever_a_timeline_is(made: list[tuple[int, int, int, str]]) -> None:
+def test_the_shares_always_sum_to_the_whole(made: list[tuple[int, int, int, str]]) -> None:
     found = shares([at(n, start, duration, engine) for n, start, duration, engine in made], NAMES)
     assert sum(found.compute.values()) + sum(found.dma.values()) == pytest.approx(found.end)
     assert found.end == max((start + duration for _, start, duration, _ in made if duration), default=0)
 
 
 def chain(*kinds_: str) -> QnnGraph:
-    """Ops in a row, n0 to n9, from x to y."""
+    """A chain of ops, n0 to n9, from x to y."""
     count = len(kinds_)
     names = ["x", *(f"t{i}" for i in range(count - 1)), "y"]
     ends = {"x": "APP_WRITE", "y": "APP_READ"}
@@ -73,9 +73,7 @@ def chain(*kinds_: str) -> QnnGraph:
     return QnnGraph("net", tensors, ops)
 
 
-def test_nodes_that_the_trace_does_not_name_go_with_the_next_that_reads_them_else_with_the_one_before() -> (
-    None
-):
+def test_unnamed_nodes_are_charged_to_their_first_reader_or_else_their_producer() -> None:
     graph = chain("Conv2d", "Relu", "Transpose", "Conv2d", "Reshape")
     found = shares([at(1, 0, 10), at(2, 10, 30), at(9, 40, 10, op="q::*Output")], {1: "n1", 2: "n3"})
     first, second, ends = groups(graph, found, CHIP, ["n2"])
@@ -92,7 +90,7 @@ def test_nodes_that_the_trace_does_not_name_go_with_the_next_that_reads_them_els
     assert [g.missing for g in (first, second, ends)] == [False, True, False]
 
 
-def test_a_node_without_a_named_neighbor_is_alone_and_costs_nothing() -> None:
+def test_a_node_without_named_neighbors_costs_nothing() -> None:
     (alone,) = groups(chain("Cast"), shares([], {}), CHIP, ())
     assert (alone.nodes, alone.us, alone.share) == (("n0",), 0.0, 0.0)
 
@@ -105,5 +103,5 @@ def test_a_node_without_a_named_neighbor_is_alone_and_costs_nothing() -> None:
         ((), IDLE),
     ],
 )
-def test_the_kinds_of_a_group(ops: tuple[str, ...], text: str) -> None:
+def test_a_group_is_described_by_its_ops(ops: tuple[str, ...], text: str) -> None:
     assert kinds(Group(IDLE, ops, ops, (), 1.0, 0.0, 1.0)) == text

@@ -1,4 +1,4 @@
-"""How the table of prices is made: pairs of real finalizations, the fit, and what is said of how good it is."""
+"""Making the table of prices: pairs of real finalizations, the fit, and the report on its accuracy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ torch = pytest.importorskip("torch")
 
 
 class Net(torch.nn.Module):  # type: ignore[misc]
-    """A depthwise filter, which QNN has an op of its own for, and a mean of windows with padding."""
+    """A depthwise filter, for which QNN has a special op, and a padded average pool."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ def of(pairs: list[Pair], kind: str, precision: str = "fp16") -> list[Pair]:
 @pytest.mark.vendor
 @pytest.mark.torch
 class TestMeasured:
-    def test_a_whole_network_is_all_its_ops_against_nothing(
+    def test_a_whole_network_is_priced_against_nothing(
         self, pairs: tuple[list[Pair], Path], simulator: Simulator
     ) -> None:
         network = Network(simulator, Target("HTP", SOC, simulator.sdk), "net", program())
@@ -75,7 +75,7 @@ class TestMeasured:
         assert whole.after == round(simulator.estimate(network.base).us, 3)
         assert {k.numbers for k in of(pairs[0], "whole", "8a8w")[0].ops} == {"8 bits"}
 
-    def test_a_candidate_is_compared_in_the_whole_graph(self, pairs: tuple[list[Pair], Path]) -> None:
+    def test_candidates_are_compared_within_the_whole_graph(self, pairs: tuple[list[Pair], Path]) -> None:
         found = {p.forms: p for p in of(pairs[0], "candidate")}
         grouped = found["aten.conv2d.default", "DepthWiseConv2d", "Conv2d"]
         assert grouped.us > 0
@@ -84,7 +84,7 @@ class TestMeasured:
         assert grouped.more is not None and grouped.fewer is not None
         assert set(grouped.more) == {Kind("Conv2d", "fp16", "")}
 
-    def test_an_erratum_and_ops_that_are_left_out(self, pairs: tuple[list[Pair], Path]) -> None:
+    def test_errata_and_bypassed_ops_are_measured(self, pairs: tuple[list[Pair], Path]) -> None:
         assert [p.what for p in of(pairs[0], "erratum")] == ["HTP-0303"]
         without = of(pairs[0], "bypass")
         assert {k.op.partition(".")[0] for p in without for k in p.ops} >= {"Conv2d", "DepthWiseConv2d"}
@@ -92,7 +92,7 @@ class TestMeasured:
             (cost,) = p.ops.values()
             assert cost.ops == -int(p.what.split()[0])
 
-    def test_a_file_goes_on_and_measures_nothing_twice(
+    def test_measurement_resumes_from_a_file(
         self, pairs: tuple[list[Pair], Path], simulator: Simulator, tmp_path: Path
     ) -> None:
         def never() -> Any:
@@ -107,21 +107,19 @@ class TestMeasured:
         with pytest.raises(OpdbError, match="no file of pairs"):
             measured(simulator, [("net", never)], other, print)
 
-    def test_the_table_of_equal_pairs_is_equal_and_compares_the_forms(
-        self, pairs: tuple[list[Pair], Path]
-    ) -> None:
+    def test_the_table_is_reproducible_and_compares_the_forms(self, pairs: tuple[list[Pair], Path]) -> None:
         made = table(pairs[0], SOC, "v2.51")
         again = table([parsed(line(p)) for p in pairs[0]], SOC, "v2.51")
         assert written(made) == written(again)
         assert ("aten.conv2d.default", "DepthWiseConv2d", "Conv2d", "fp16", "", "") in made.compared
 
-    def test_one_network_has_no_table_without_it(self, pairs: tuple[list[Pair], Path]) -> None:
+    def test_a_single_network_cannot_be_left_out(self, pairs: tuple[list[Pair], Path]) -> None:
         found = {c.name: c for c in checks(pairs[0])}
         assert found["candidates"].left_out == (None, None)
         assert found["candidates"].table[0] is not None
 
 
-def test_ops_that_are_left_out_are_read_past() -> None:
+def test_readers_of_bypassed_ops_read_their_inputs() -> None:
     graph = conv_relu()
     graph.ops.insert(2, GraphOp("again", "Relu", ("b",), (), ("d",)))
     graph.tensors["d"] = graph.tensors["b"]
@@ -135,8 +133,8 @@ def test_ops_that_are_left_out_are_read_past() -> None:
     }
 
 
-def test_prices_are_found_again_in_what_they_make() -> None:
-    """Differences that known prices make, of 60 graphs of three kinds of ops."""
+def test_the_fit_recovers_known_prices() -> None:
+    """Differences computed from known prices, for 60 graphs of three kinds of ops."""
     rng = np.random.default_rng(5)
     truth = {"A": (4.0, 2.0, 0.0), "B": (0.0, 9.0, 0.0), "C": (1.0, 0.5, 300.0)}
     made = []
@@ -161,7 +159,7 @@ def test_prices_are_found_again_in_what_they_make() -> None:
     assert everything.left_out[1] is not None and everything.left_out[1] > 0.9
 
 
-def test_the_least_squares_without_negative_numbers_are_those_of_scipy() -> None:
+def test_non_negative_least_squares_match_scipy() -> None:
     from scipy.optimize import nnls
 
     rng = np.random.default_rng(2)
@@ -170,7 +168,7 @@ def test_the_least_squares_without_negative_numbers_are_those_of_scipy() -> None
         assert _non_negative(a, b) == pytest.approx(nnls(a, b)[0], abs=1e-6)
 
 
-def test_rank_correlation_is_that_of_scipy() -> None:
+def test_rank_correlation_matches_scipy() -> None:
     from scipy import stats
 
     rng = np.random.default_rng(3)
@@ -179,7 +177,7 @@ def test_rank_correlation_is_that_of_scipy() -> None:
     assert spearman(np.ones(5), b[:5]) is None
 
 
-def test_a_candidate_that_the_prices_rank_wrongly_is_not_compared() -> None:
+def test_wrongly_ranked_candidates_are_not_compared() -> None:
     kind = {name: Kind(name, "fp16", "") for name in ("PoolAvg2d", "MatMul")}
 
     def pair(us: float) -> Pair:

@@ -32,7 +32,7 @@ def traced(simulator: Simulator) -> Estimate:
 
 
 @pytest.mark.parametrize("by", BY)
-def test_rows_are_the_whole_time_the_longest_first(traced: Estimate, by: str) -> None:
+def test_rows_sum_to_the_whole_time_longest_first(traced: Estimate, by: str) -> None:
     found = rows(traced, by, MODULES)
     assert sum(r.us for r in found) == pytest.approx(traced.us, rel=0.01)
     assert sum(r.nodes for r in found) == 4
@@ -40,7 +40,7 @@ def test_rows_are_the_whole_time_the_longest_first(traced: Estimate, by: str) ->
     assert len({r.what for r in found}) == len(found)
 
 
-def test_a_group_belongs_to_the_innermost_module_that_holds_it(traced: Estimate) -> None:
+def test_a_group_belongs_to_its_innermost_common_module(traced: Estimate) -> None:
     group = traced.groups[0]
     cases = {
         ("first", "relu"): "body", ("first",): "body.conv1", ("first", "last"): TOP, ("new",): TOP,
@@ -51,7 +51,7 @@ def test_a_group_belongs_to_the_innermost_module_that_holds_it(traced: Estimate)
         assert [r.what for r in rows(one, "module", MODULES)] == [module]
 
 
-def test_notes_say_what_the_figures_are(simulator: Simulator, traced: Estimate) -> None:
+def test_notes_explain_the_figures(simulator: Simulator, traced: Estimate) -> None:
     said = " | ".join(words.notes(traced))
     assert f"simulated by Qualcomm's library ({traced.build_id}) for SA8255 at 1,497.6 MHz" in said
     assert "not measured" in said
@@ -72,7 +72,7 @@ def test_notes_say_what_the_figures_are(simulator: Simulator, traced: Estimate) 
 
 
 class Closed(HTMLParser):
-    """Notes tags that are not closed in order."""
+    """Records tags that are not closed in order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ def test_the_page_has_charts_and_a_timeline(traced: Estimate) -> None:
     assert max(xs) < 1200
 
 
-def test_a_deep_model_is_cut_to_as_many_bars_as_fit(traced: Estimate) -> None:
+def test_a_deep_model_shows_only_as_many_bars_as_fit(traced: Estimate) -> None:
     group = next(g for g in traced.groups if g.nodes)
     many = [replace(group, node=f"n{i}", nodes=(f"n{i}",), origins=(f"o{i}",)) for i in range(60)]
     modules = {f"o{i}": f"net.layer{i // 10}.{i}" for i in range(60)}

@@ -1,4 +1,4 @@
-"""Estimates by the real library: repeatable, whole, and refused where they would be worth nothing."""
+"""Estimates by the real library: repeatable, complete, and refused if meaningless."""
 
 from __future__ import annotations
 
@@ -36,15 +36,13 @@ def traced(simulator: Simulator) -> Estimate:
     return simulator.estimate(conv_relu(), trace=True)
 
 
-def test_equal_graphs_cost_the_same_to_the_cycle_in_another_process_too(
-    simulator: Simulator, traced: Estimate
-) -> None:
+def test_equal_graphs_cost_the_same_cycles_in_any_process(simulator: Simulator, traced: Estimate) -> None:
     plain = replace(traced, groups=(), busy={})
     assert simulator.estimate(conv_relu()) == plain
     assert estimate(conv_relu(), "SA8255-AA") == plain
 
 
-def test_what_an_estimate_says(traced: Estimate) -> None:
+def test_an_estimate_has_plausible_figures(traced: Estimate) -> None:
     assert (traced.soc, traced.sdk, traced.precision, traced.nodes) == (SOC, "2.51", "fp16", 4)
     assert (traced.chip.name, traced.chip.base, traced.chip.mhz) == ("SA8255", "Kailua", 1497.6)
     assert (traced.chip.hvx_threads, traced.chip.vtcm_bytes) == (4, 8 << 20)
@@ -61,7 +59,7 @@ def test_what_an_estimate_says(traced: Estimate) -> None:
     assert (traced.at_least, traced.missing) == (False, ())
 
 
-def test_the_groups_are_the_whole_time_and_hold_every_node_once(traced: Estimate) -> None:
+def test_groups_cover_all_time_and_every_node_once(traced: Estimate) -> None:
     assert sum(g.us for g in traced.groups) == pytest.approx(traced.cycles / traced.chip.mhz, rel=0.01)
     assert sum(g.share for g in traced.groups) == pytest.approx(1)
     assert sorted(n for g in traced.groups for n in g.nodes) == ["first", "last", "relu", "second"]
@@ -86,7 +84,7 @@ def test_the_trace_is_a_chrome_trace_in_microseconds(traced: Estimate) -> None:
     assert all(e["args"]["cycles"] == pytest.approx(e["dur"] * 1497.6, abs=1) for e in slices)
 
 
-def test_nothing_is_left_in_the_current_folder(
+def test_no_files_are_left_in_the_current_folder(
     simulator: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -95,7 +93,7 @@ def test_nothing_is_left_in_the_current_folder(
     assert os.listdir(tmp_path) == []
 
 
-def test_an_op_without_a_cost_makes_it_a_lower_limit(simulator: Simulator) -> None:
+def test_an_op_without_a_cost_makes_the_estimate_a_lower_limit(simulator: Simulator) -> None:
     found = simulator.estimate(uncosted(), trace=True)
     assert found.at_least
     assert found.missing == ("norm",)
@@ -104,7 +102,7 @@ def test_an_op_without_a_cost_makes_it_a_lower_limit(simulator: Simulator) -> No
     assert not any(g.missing for g in found.groups if not g.nodes)
 
 
-def test_a_difference_is_of_two_whole_graphs(simulator: Simulator, traced: Estimate) -> None:
+def test_a_difference_compares_two_whole_graphs(simulator: Simulator, traced: Estimate) -> None:
     small = simulator.estimate(conv_relu(size=16), trace=True)
     found = compare(traced, small)
     assert found.cycles == small.cycles - traced.cycles < 0
@@ -132,7 +130,7 @@ def test_quantized_graphs_cost_less(simulator: Simulator, traced: Estimate) -> N
     assert (found["8a8w"].written_bytes, found["16a8w"].written_bytes) == (32 * 32 * 32, 2 * 32 * 32 * 32)
 
 
-def test_an_older_library() -> None:
+def test_an_older_library_gives_estimates() -> None:
     found = estimate(conv_relu(), SOC, libraries="2.47", trace=True)
     assert (found.sdk, found.chip.vtcm_bytes) == ("2.47", 4 << 20)
     assert found.us == pytest.approx(found.cycles / 1497.6)
@@ -142,7 +140,7 @@ def test_an_older_library() -> None:
 
 
 @pytest.mark.parametrize("soc", ["SM8650", "SM8750", "QCS6490"])
-def test_chips_without_a_simulation_are_refused_with_those_that_have_one(soc: str) -> None:
+def test_unsimulated_chips_are_refused_with_the_simulated_ones(soc: str) -> None:
     chips = "AIC100, QCS9100, SA8255, SA8540, SA8787, SA8797, SAR2230P"
     with (
         Simulator(soc) as opened,
@@ -156,7 +154,7 @@ def test_chips_without_a_simulation_are_refused_with_those_that_have_one(soc: st
 @pytest.mark.parametrize(
     ("sdk", "soc"), [(sdk, soc) for sdk in ("2.47", "2.51") for soc in simulated("2.51")]
 )
-def test_the_list_of_chips_is_what_the_library_simulates(sdk: str, soc: str) -> None:
+def test_the_list_of_simulated_chips_is_correct(sdk: str, soc: str) -> None:
     with Simulator(soc, libraries=sdk) as opened:
         if soc in simulated(sdk):
             opened.check_chip()
@@ -173,21 +171,21 @@ def test_the_lowest_effort_is_refused(simulator: Simulator) -> None:
     assert simulator.estimate(conv_relu(), GraphOptions("fp16", 2)) == simulator.estimate(conv_relu())
 
 
-def test_figures_that_overflowed_are_refused(simulator: Simulator, tmp_path: Path) -> None:
-    """The library gave bounds near 2**64 for EfficientNet-B0 at level 1, which is refused before: here it is let through."""
+def test_overflowed_figures_are_refused(simulator: Simulator, tmp_path: Path) -> None:
+    """The library gave bounds near 2**64 for EfficientNet-B0 at level 1; that level is refused earlier, so the test bypasses it."""
     result = simulator._worker.simulate(conv_relu(), tmp_path, GraphOptions("fp16"))
     wrong = replace(result, figures={**result.figures, "cycles_upper": 18446744071806668745})
     with pytest.raises(OpdbError, match=r"net: the library's figures overflowed \(18446744071806668745\)"):
         simulator._read(conv_relu(), GraphOptions("fp16"), wrong)
 
 
-def test_a_graph_that_the_library_refuses(simulator: Simulator) -> None:
+def test_a_refused_graph_is_reported_and_the_child_survives(simulator: Simulator) -> None:
     x, y = GraphTensor("x", "f32", (2, 3), "APP_WRITE"), GraphTensor("y", "f32", (2, 3), "APP_READ")
     graph = QnnGraph("wrong", {"x": x, "y": y}, [GraphOp("op", "NoSuchOp", ("x",), (), ("y",))])
     with pytest.raises(NotEstimated, match=r"wrong: finalize: no: 1002 .*: error: .*NoSuchOp") as caught:
         simulator.estimate(graph)
     assert caught.value.outcome.code
-    assert simulator.estimate(conv_relu()).cycles > 0  # the child goes on
+    assert simulator.estimate(conv_relu()).cycles > 0  # the child continues
 
 
 def test_unknown_libraries_and_chips_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""Bytes of a trace that are not as they should be, and names of nodes in the schematic."""
+"""Malformed bytes of a trace, and names of nodes in the schematic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opdb.measure.cost.trace import HEADER, chip_of, node_names, text_of
 JSON = b'{"traceEvents": [], "Hextimate Configuration": {"soc_type": "SA8255", "sim_core_freq": 1497.6}}\n'
 
 
-def test_the_json_lies_between_header_and_name() -> None:
+def test_the_json_is_between_header_and_name() -> None:
     assert text_of(HEADER.pack(1, 0, 0, 3, 0, len(JSON), 1) + JSON + b"net") == JSON.decode()
 
 
@@ -27,21 +27,21 @@ def test_the_json_lies_between_header_and_name() -> None:
     ],
     ids=["nothing", "no header", "no text", "too short", "no JSON"],
 )
-def test_another_form_is_refused(data: bytes) -> None:
+def test_an_unknown_trace_format_is_refused(data: bytes) -> None:
     with pytest.raises(
         OpdbError, match=rf"the library's trace \({len(data)} bytes\) has a form that opdb does not know"
     ):
         text_of(data)
 
 
-def test_the_chip_in_its_own_words() -> None:
+def test_the_chip_is_read_from_the_trace() -> None:
     chip = chip_of(JSON.decode())
     assert (chip.name, chip.mhz, chip.hvx_threads) == ("SA8255", 1497.6, 0)
     with pytest.raises(OpdbError, match="does not say which chip"):
         chip_of("{}")
 
 
-def test_names_of_nodes(tmp_path: Path) -> None:
+def test_node_names_are_read_from_the_schematic(tmp_path: Path) -> None:
     assert node_names(tmp_path) == {}
     (tmp_path / "net_schematic.bin").write_text(
         "0x1: 'not here',\nqnn_name_translations = {\n0x0000000000000015: 'a/b.c:1 (x)',\n"

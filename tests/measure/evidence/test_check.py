@@ -1,4 +1,4 @@
-"""A share of the shipped evidence is measured again; and a build goes on where it stopped."""
+"""Re-measuring a part of the shipped evidence; and resuming a build."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ pytest.importorskip("torch")
 pytestmark = [pytest.mark.vendor, pytest.mark.native, pytest.mark.torch, pytest.mark.slow]
 
 
-def test_one_in_a_hundred_cells_is_as_shipped(
+def test_one_percent_of_the_cells_measure_as_shipped(
     catalog: Catalog, record_property: Callable[[str, object], None]
 ) -> None:
-    """Other cells each day; ``opdb evidence check --seed N`` asks about the same ones again."""
+    """The choice changes daily; ``opdb evidence check --seed N`` repeats one."""
     seed = int(f"{datetime.now(UTC):%Y%m%d}")
     record_property("seed", seed)
     found = check(catalog, shipped(), places(catalog), 0.01, seed)
@@ -34,7 +34,7 @@ def test_one_in_a_hundred_cells_is_as_shipped(
     assert found.asked > 20
 
 
-def test_a_wrong_cell_is_found(catalog: Catalog) -> None:
+def test_a_wrong_cell_is_detected(catalog: Catalog) -> None:
     here = places(catalog, ["2.47"], ["SM8650"])
     true = next(
         c
@@ -52,20 +52,20 @@ def test_a_wrong_cell_is_found(catalog: Catalog) -> None:
     assert check(catalog, Evidence.of([other]), here, 1.0, 1).stale == [true.key]
 
 
-def test_a_share_is_the_same_for_the_same_seed() -> None:
+def test_a_share_depends_only_on_the_seed() -> None:
     cells = list(shipped().cells.values())
     assert chosen(cells, 0.01, 7) == chosen(cells[::-1], 0.01, 7) != chosen(cells, 0.01, 8)
     assert len(chosen(cells[:10], 0.01, 7)) == 1
 
 
-def test_a_share_of_nothing_is_refused(catalog: Catalog) -> None:
+def test_an_empty_share_is_refused(catalog: Catalog) -> None:
     with pytest.raises(OpdbError, match="--share 0: give a part of all cells"):
         check(catalog, shipped(), places(catalog), 0, 1)
     with pytest.raises(OpdbError, match="nothing of the 0 cells can be measured again here"):
         check(catalog, Evidence(), places(catalog), 0.5, 1)
 
 
-def test_chips_stand_for_all_that_differ(catalog: Catalog) -> None:
+def test_chips_represent_every_class(catalog: Catalog) -> None:
     classes = [class_of(catalog, soc) for soc in chips(catalog)]
     known = {
         class_of(catalog, c.chip)
@@ -75,7 +75,7 @@ def test_chips_stand_for_all_that_differ(catalog: Catalog) -> None:
     assert len(classes) == len(set(classes)) and set(classes) >= known
 
 
-def test_a_build_goes_on_and_gives_the_same_bytes(catalog: Catalog, tmp_path: Path) -> None:
+def test_a_resumed_build_gives_the_same_bytes(catalog: Catalog, tmp_path: Path) -> None:
     here = places(catalog, ["2.47"], ["SM8650"])
     whole, parts = tmp_path / "whole.gz", tmp_path / "parts.gz"
     assert build(catalog, whole, here, ["Relu", "Tanh"]).measured == len(read(whole))

@@ -1,4 +1,4 @@
-"""Configs to ask about: the same by seed and number, good by the spec where nothing was changed."""
+"""Generated configs: determined by seed and number, valid by the spec if unchanged."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def generator(request: pytest.FixtureRequest, validators: dict[str, Validator]) 
     yield Generator(validators[op], CPU if backend == "CPU" else HTP, 3)
 
 
-def test_a_config_depends_on_its_number_alone(generator: Generator) -> None:
-    """In whatever order, by whatever generator object."""
+def test_a_config_depends_only_on_its_number(generator: Generator) -> None:
+    """The order and the generator object do not matter."""
     again = Generator(generator.validator, generator.target, generator.seed)
     forward = [generator.config(i) for i in range(N)]
     assert forward == [again.config(i) for i in reversed(range(N))][::-1]
@@ -50,7 +50,7 @@ def test_a_config_depends_on_its_number_alone(generator: Generator) -> None:
     assert forward != [other.config(i) for i in range(N)]
 
 
-def test_another_process_makes_the_same(validators: dict[str, Validator]) -> None:
+def test_another_process_generates_the_same_configs(validators: dict[str, Validator]) -> None:
     code = (
         "import json, pathlib, sys\n"
         "from opdb.core.op_config import to_json\nfrom opdb.measure.sweeps.generate import Generator\n"
@@ -65,7 +65,7 @@ def test_another_process_makes_the_same(validators: dict[str, Validator]) -> Non
     assert json.loads(done.stdout) == [to_json(generator.config(i).config) for i in range(40, 60)]
 
 
-def test_what_was_not_changed_is_good(generator: Generator) -> None:
+def test_unchanged_configs_are_valid(generator: Generator) -> None:
     good = [m for i in range(0, N, len(CHANGES)) if not (m := generator.config(i)).changes]
     assert len(good) == N / len(CHANGES)
     for made in good:
@@ -74,16 +74,16 @@ def test_what_was_not_changed_is_good(generator: Generator) -> None:
     assert len({m.config for m in good}) > len(good) / 4
 
 
-def test_changes_break_and_keep(generator: Generator) -> None:
-    """Of one change about half are still accepted, of two fewer: both sides of a rule are asked about."""
+def test_changes_give_accepted_and_rejected_configs(generator: Generator) -> None:
+    """About half are still accepted after one change, fewer after two: both sides of a rule are probed."""
     verdicts = Counter(
         (len(m.changes), generator.judged(m.config).verdict) for m in map(generator.config, range(N))
     )
     assert verdicts[1, "accept"] >= 5 and verdicts[1, "reject"] >= 5 and verdicts[2, "reject"] >= 5
 
 
-def test_configs_survive_the_contract(generator: Generator) -> None:
-    """As JSON, without names of tensors (QNN has positions), and of a size that costs nothing."""
+def test_configs_survive_a_json_round_trip(generator: Generator) -> None:
+    """They have no tensor names (QNN uses positions), and small sizes."""
     for made in map(generator.config, range(N)):
         c = made.config
         assert from_json(json.loads(json.dumps(to_json(c)))) == c
@@ -95,7 +95,9 @@ def test_configs_survive_the_contract(generator: Generator) -> None:
             assert size <= MOST
 
 
-def test_a_spec_without_samples(validators: dict[str, Validator], tmp_path: Path, catalog: Catalog) -> None:
+def test_a_spec_without_samples_is_an_error(
+    validators: dict[str, Validator], tmp_path: Path, catalog: Catalog
+) -> None:
     definition = catalog.ops["Relu"].model_copy(update={"samples": []})
     from opdb.spec.compiler import compile_op
 
@@ -104,8 +106,8 @@ def test_a_spec_without_samples(validators: dict[str, Validator], tmp_path: Path
         Generator(bare, CPU, 0).config(0)
 
 
-def test_a_backend_without_a_document_is_asked_all_the_same(validators: dict[str, Validator]) -> None:
-    """With what other backends take."""
+def test_a_backend_without_a_document_gets_configs_too(validators: dict[str, Validator]) -> None:
+    """Uses types that other backends accept."""
     generator = Generator(validators["Relu"], Target("LPAI"), 0)
     made = generator.config(0)
     assert made.type_row == "" and generator.judged(made.config).verdict == "unknown"

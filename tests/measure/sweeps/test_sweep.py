@@ -1,4 +1,4 @@
-"""Sweeps: the same evidence by seed, however they are cut, killed or divided; what is there is not asked again."""
+"""Sweeps: the same evidence by seed, however they are interrupted, killed or divided; existing answers are not asked for again."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Summary]:
-    """A sweep that nothing disturbed, by one process."""
+    """An undisturbed sweep by one process."""
     made = new_store(tmp_path_factory.mktemp("whole"))
     return made, sweep(made.load_catalog(), made, jobs=1, **QUESTION)
 
@@ -85,8 +85,8 @@ def test_every_config_has_its_row(whole: tuple[Store, Summary]) -> None:
     assert {r["soc"] for r in found if r["backend"] == "HTP"} == {"SM8650"}
 
 
-def test_a_row_says_what_the_library_says(whole: tuple[Store, Summary]) -> None:
-    """Asked again, one at a time, in another process."""
+def test_rows_match_the_librarys_answers(whole: tuple[Store, Summary]) -> None:
+    """Asks again, one config at a time, in another process."""
     some = random.Random(SEED).sample(rows(whole[0]), 40)
     for backend, soc in (("CPU", None), ("HTP", "SM8650")):
         with VendorWorker(backend, soc) as worker:
@@ -99,7 +99,7 @@ def test_a_row_says_what_the_library_says(whole: tuple[Store, Summary]) -> None:
                     assert r["code"] == said.code
 
 
-def test_both_sides_are_asked_and_a_sample_is_run(whole: tuple[Store, Summary]) -> None:
+def test_both_validators_are_asked_and_a_sample_is_run(whole: tuple[Store, Summary]) -> None:
     store, _ = whole
     found = rows(store)
     assert {r["validates"] for r in found} >= {"yes", "no"}
@@ -127,18 +127,18 @@ def test_another_seed_gives_other_evidence(whole: tuple[Store, Summary], store: 
     assert sweep(catalog(store), store, **{**PART, "seed": 6}).evidence != part(whole)
 
 
-def test_what_is_there_is_not_asked_again(
+def test_existing_answers_are_not_asked_for_again(
     whole: tuple[Store, Summary], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, first = whole
-    monkeypatch.setattr(processes, "Process", None)  # nothing is started
+    monkeypatch.setattr(processes, "Process", None)  # no process is started
     again = sweep(catalog(store), store, **QUESTION)
     assert (again.asked, again.kept, again.evidence) == (0, COUNT * 4, first.evidence)
     assert again.runs == first.runs
     assert [{**r, "n": 0} for r in again.agreement] == [{**r, "n": 0} for r in first.agreement]
 
 
-def test_a_budget_cuts_and_more_configs_follow(
+def test_a_sweep_continues_after_its_budget(
     whole: tuple[Store, Summary], store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A longer sweep begins with the configs of a shorter one."""
@@ -151,8 +151,8 @@ def test_a_budget_cuts_and_more_configs_follow(
     assert longer.evidence == part(whole)
 
 
-def test_another_definition_is_another_sweep(tmp_path: Path) -> None:
-    """Only the last one counts in the agreement."""
+def test_a_changed_definition_starts_another_sweep(tmp_path: Path) -> None:
+    """Only the latest one counts in the agreement."""
     import shutil
 
     specs = Path(shutil.copytree(MINI, tmp_path / "specs"))
@@ -186,8 +186,10 @@ module.sweep(store.load_catalog(), store, jobs=2, progress=told, **eval(sys.argv
 
 
 @pytest.mark.kill
-def test_killed_at_random_moments(whole: tuple[Store, Summary], store: Store, tmp_path: Path) -> None:
-    """What had an answer is kept, and the next sweep ends with the evidence of one that ran through."""
+def test_a_killed_sweep_resumes_with_the_same_evidence(
+    whole: tuple[Store, Summary], store: Store, tmp_path: Path
+) -> None:
+    """Answers are kept, and the next sweep ends with the evidence of an undisturbed one."""
     rng, there = random.Random(SEED), 0
     for _ in range(2):
         command = [sys.executable, "-c", DRIVER, f"sqlite:///{tmp_path / 'opdb.db'}", repr(QUESTION)]
@@ -207,8 +209,10 @@ def test_killed_at_random_moments(whole: tuple[Store, Summary], store: Store, tm
 
 
 @pytest.mark.kill
-def test_lost_processes(whole: tuple[Store, Summary], store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What they had is asked again; where each one is lost, there is one clear error."""
+def test_jobs_of_lost_processes_are_repeated(
+    whole: tuple[Store, Summary], store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Losing every process is one clear error."""
     lost = 0
 
     class Killed(processes.Process):
@@ -230,10 +234,10 @@ def test_lost_processes(whole: tuple[Store, Summary], store: Store, monkeypatch:
 
 
 @pytest.mark.kill
-def test_workers_of_dask_of_which_one_is_killed(
+def test_a_sweep_survives_killed_dask_workers(
     whole: tuple[Store, Summary], store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same evidence as by one process."""
+    """The evidence is the same as from one process."""
     monkeypatch.setattr(module, "CHUNK", 5)
     with local_cluster(2) as cluster:
 
@@ -246,7 +250,7 @@ def test_workers_of_dask_of_which_one_is_killed(
     assert summary.evidence == whole[1].evidence
 
 
-def test_what_cannot_be_asked_is_named(store: Store) -> None:
+def test_skipped_ops_are_named(store: Store) -> None:
     made = catalog(store)
     bare = {n: o.model_copy(update={"samples": []}) if n == "LayerNorm" else o for n, o in made.own.items()}
     without = Catalog(bare, made.bases, made.families, made.backends, made.socs, made.retired)
@@ -264,7 +268,7 @@ def test_what_cannot_be_asked_is_named(store: Store) -> None:
         ({"backends": ["LPAI"]}, "'LPAI' is not a QNN backend that opdb drives"),
     ],
 )
-def test_bad_questions(store: Store, more: dict[str, Any], message: str) -> None:
+def test_bad_arguments_are_rejected(store: Store, more: dict[str, Any], message: str) -> None:
     with pytest.raises(OpdbError, match=message):
         sweep(catalog(store), store, count=5, **more)
     assert rows(store) == []

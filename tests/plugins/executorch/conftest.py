@@ -28,7 +28,7 @@ FLAGS = [
 
 @pytest.fixture(scope="session")
 def forwarding(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compiled with every warning an error, as setuptools compiles it."""
+    """Compiles it with warnings as errors, otherwise like setuptools."""
     built = tmp_path_factory.mktemp("forward") / "libopdb_qnn_forward.so"
     subprocess.run([os.environ.get("CC", "gcc"), *FLAGS, *map(str, SOURCES), "-o", str(built)], check=True)
     return built

@@ -1,4 +1,4 @@
-"""A torch operator of a library of one's own in ExecuTorch's flow; a child process of the tests runs this."""
+"""A torch operator of a custom library in ExecuTorch's flow; runs in a child process of the tests."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def to_package(view: NodeView, target: Any) -> Lowered:
 
 
 def run() -> dict[str, Any]:
-    """Taken by an op of QNN: delegated, and how far from PyTorch.  Taken by one of a package: what HTP says."""
+    """Returns the delegated operators and the error if a QNN op takes it, and HTP's answer if an op of a package does."""
     model, x = Model(), torch.randn(2, 5)
     found: dict[str, Any] = {
         "taken": registration.register(lower=to_relu, target=None, targets=[TARGET], preserve_ops=()).builders

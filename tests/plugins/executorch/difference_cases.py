@@ -26,7 +26,7 @@ X, Y = torch.linspace(-2, 2, 24).reshape(2, 3, 4), torch.linspace(1, 3, 24).resh
 
 
 class Module(nn.Module):
-    """Both builders make the same of each operator here."""
+    """Both builders give the same ops for each operator here."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ def _swapped(op: LoweredOp) -> LoweredOp:
     return replace(op, inputs=(*op.inputs[:-2], op.inputs[-1], op.inputs[-2]))
 
 
-#: Name -> what it makes of each op.
+#: Name -> the fault, as a change of each op.
 FAULTS: dict[str, Callable[[LoweredOp], LoweredOp | None]] = {
     "none": lambda op: op,
     "another op": lambda op: replace(op, op="Pack") if op.op == "Concat" else op,
@@ -62,12 +62,12 @@ FAULTS: dict[str, Callable[[LoweredOp], LoweredOp | None]] = {
 }
 
 
-#: Programs whose differences and numbers the tests know.
+#: Programs with differences and numbers known to the tests.
 PROGRAMS = ("relu", "linear_rank_3", "logical_not_of_1", "elu_scaled")
 
 
 def everything(folder: str) -> dict[str, Any]:
-    """``tampered``: fault -> edge operator -> what differs.  ``records``, ``proofs``: of PROGRAMS."""
+    """``tampered``: fault -> edge operator -> the differences.  ``records``, ``proofs``: of PROGRAMS."""
     tampered = {name: _found(change) for name, change in FAULTS.items()}
     records, proofs = Path(folder) / "records.jsonl", Path(folder) / "proofs.jsonl"
     worker.record([(name, "fp16") for name in PROGRAMS], str(records))

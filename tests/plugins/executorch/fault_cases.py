@@ -1,7 +1,7 @@
-"""Modules that ExecuTorch's own builders and passes get wrong, or end the export at, through opdb's builders.
+"""Modules for which ExecuTorch's own builders and passes are wrong or fail, exported with opdb's builders.
 
-Measured with executorch 1.4.1, QNN 2.47, SM8650 on the emulation.  ``outcome`` says what became of one: the error over
-the largest value of the reference, and the nodes that were left to the CPU with their reasons.
+Measured with executorch 1.4.1, QNN 2.47, SM8650 on the emulation.  ``outcome`` is the result of one: the error relative to
+the largest value of the reference, and the nodes left to the CPU with their reasons.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def call(function: Callable[..., Any], *inputs: torch.Tensor) -> Case:
 
 
 class ConstantsApart(nn.Module):
-    """What HTP could take reads a parameter alone; the rest is of a type that QNN has no ops for."""
+    """The only part HTP supports reads just a parameter; the rest has a type without QNN ops."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class ConstantsApart(nn.Module):
 
 
 class Attention(nn.Module):
-    """Self-attention of a batch: its input projection is seen in five dimensions."""
+    """Self-attention of a batch: its input projection is viewed in five dimensions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class Attention(nn.Module):
 
 
 class SplitColumns(nn.Module):
-    """A layer of each pair of a row's columns."""
+    """A layer for each pair of columns of a row."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -226,5 +226,5 @@ def outcome(name: str) -> SimpleNamespace:
 
 
 def everything(cases: str) -> dict[str, SimpleNamespace]:
-    """``cases``: WRONG, which ExecuTorch's own builders lower whole and wrong, or OTHERS."""
+    """``cases``: WRONG, which ExecuTorch's own builders lower completely but wrongly, or OTHERS."""
     return {name: outcome(name) for name in CASES if (name in WRONG) == (cases == "WRONG")}

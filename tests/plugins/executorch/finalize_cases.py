@@ -1,4 +1,4 @@
-"""Float modules for SM8350, whose HTP (v68) finalizes no graph of some ops on 32-bit floats."""
+"""Float modules for SM8350, whose HTP (v68) cannot finalize some ops on 32-bit floats."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def cases() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
 
 
 def outcomes() -> dict[str, Any]:
-    """``left``: nodes on the CPU, with reasons; ``error``: the largest, against PyTorch."""
+    """``left``: nodes on the CPU, with reasons; ``error``: the largest error against PyTorch."""
     opdb.plugins.executorch.register(execution="emulator")
     try:
         return {name: _outcome(module.eval(), inputs) for name, (module, inputs) in cases().items()}

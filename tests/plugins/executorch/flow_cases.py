@@ -1,4 +1,4 @@
-"""Models for the flow tests; ``run`` is what the tests' child process executes."""
+"""Models for the flow tests; the tests' child process executes ``run``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RULES = (
 
 
 class WithConv(nn.Module):
-    """A convolution puts what follows into ExecuTorch's channels-last region."""
+    """A convolution starts ExecuTorch's channels-last region."""
 
     def __init__(self, after: Callable[[torch.Tensor], Any]) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class Call(nn.Module):
 
 
 class Multiply(nn.Module):
-    """A matrix product of two tensors that ExecuTorch stores transposed: it does not commute with that."""
+    """A product of two matrices that ExecuTorch stores transposed; it does not commute with that."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.bmm(torch.softmax(x, 1), torch.relu(x))
@@ -79,7 +79,7 @@ def trailing() -> nn.Module:
 
 
 class Table(nn.Module):
-    """A table of positions that is resized when the program runs, as Depth Anything does: constants alone make it."""
+    """A position table resized at run time, as in Depth Anything: it is computed only from constants."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], list[tuple[int, ...]]]] = {
 
 
 def everything() -> dict[str, Any]:
-    """All that the tests look at, in one process: importing the flow takes longer than most cases."""
+    """The results for all tests, in one process: importing the flow takes longer than most cases."""
     whole = [n for n in CASES if n != "second_result"]
     return {
         "plugged": run(whole, "generated"),
@@ -171,12 +171,12 @@ def quantized(module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> nn.Module:
 
 
 def run(names: list[str], form: str | None, precision: str = "fp16") -> dict[str, SimpleNamespace]:
-    """Each case through the whole flow.
+    """Runs each case through the whole flow.
 
     ``form``: "generated" for opdb's builders, None for the stock ones, "by hand" for hand_lowering.py.
 
-    ``error``: the largest difference from PyTorch, over the largest value that PyTorch gives.
-    ``ops``: QNN op types of the graphs that were built, in order.
+    ``error``: the largest difference from PyTorch relative to PyTorch's largest value.
+    ``ops``: QNN op types of the built graphs, in order.
     """
     out = {}
     for name in names:
@@ -217,7 +217,7 @@ def run(names: list[str], form: str | None, precision: str = "fp16") -> dict[str
 
 
 def refusals() -> dict[str, str]:
-    """What the user is told: an operator that cannot fall back, a SoC that is misspelt."""
+    """Messages to the user: for an operator that cannot fall back, and for a misspelled SoC."""
     told = {}
     x = (torch.randn(2, 4),)
     registration.register(
@@ -233,7 +233,7 @@ def refusals() -> dict[str, str]:
 
 
 class Recorder:
-    """Notes the types of the ops that ExecuTorch hands to QNN to compile."""
+    """Records the types of the ops that ExecuTorch gives QNN to compile."""
 
     def __init__(self) -> None:
         self.ops: list[str] = []
@@ -258,7 +258,7 @@ class Recorder:
 
 
 def touched() -> dict[str, Any]:
-    """What ``register`` may change of ExecuTorch and of PyTorch, as it is: the builders, and the symbols of patches."""
+    """The state of ExecuTorch and PyTorch that ``register`` may change: the builders, and the symbols of patches."""
     from executorch.backends.qualcomm.builders import node_visitor_manager
 
     symbols = {s for state in states() if state.applied for s in state.patch.symbols}
@@ -275,7 +275,7 @@ def held(symbol: str) -> Any:
 
 
 def register_and_undo() -> dict[str, bool]:
-    """What ``register`` changes, and that ``unregister`` puts everything back."""
+    """Checks the changes made by ``register``, and that ``unregister`` reverts them all."""
     before = touched()
     targets = [*hand_lowering.FORMS, "aten.softplus.default", "aten.scatter_add.default", "aten.asinh.default",
                "aten.select.int", "aten.max_pool3d_with_indices.default", "aten.max_pool2d_with_indices.default",
@@ -333,10 +333,10 @@ def register_and_undo() -> dict[str, bool]:
 
 
 def failing_lower(view: Any, target: Any) -> Any:
-    """A builder with a fault, one of what QNN refuses (each time, or once), and one that changes its mind before building."""
+    """A builder with a fault, one refused by QNN (always, or once), and one that changes its decision before building."""
     if target == "fault":
         raise ZeroDivisionError("a fault in a builder")
-    once = target == set()  # it holds what was refused already
+    once = target == set()  # the set has the nodes refused so far
     if target == "refused" or once:  # a Transpose without its permutation
         if once:
             target.add(view.name)
@@ -347,7 +347,7 @@ def failing_lower(view: Any, target: Any) -> Any:
 
 
 def run_failing() -> dict[str, str]:
-    """What a faulty builder does to an export."""
+    """The effect of a faulty builder on an export."""
     x = (torch.randn(2, 3),)
     registration.register(lower=failing_lower, target="fault", targets=["aten.relu.default"], preserve_ops=())
     faulty = flow.compile_module(nn.ReLU(), x, SOC)

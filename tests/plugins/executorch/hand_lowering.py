@@ -1,6 +1,6 @@
-"""A few lowerings written by hand in the terms of opdb.runtime.forms, to drive the ExecuTorch adapter.
+"""A few handwritten lowerings in terms of opdb.runtime.forms, to drive the ExecuTorch adapter.
 
-``lower`` has the signature of opdb.lower.select.lower; it does not look at ``target``.
+``lower`` has the signature of opdb.lower.select.lower; it ignores ``target``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def u32s(name: str, *values: int, shape: tuple[int, ...] | None = None) -> Param
 
 
 def layer_norm(view: NodeView, target: Any) -> Lowered:
-    """All axes in one op, which HTP's validator refuses where there are several."""
+    """All axes in one op, which HTP's validator refuses for several axes."""
     x, shape = view.arg("input"), view.arg("normalized_shape")
     axes = u32s("axes", *range(x.rank - len(shape), x.rank))
     params = (ParamConfig("epsilon", "f32", view.arg("eps")), axes)
@@ -57,7 +57,7 @@ def view_(view: NodeView, target: Any) -> Lowered:
 
 
 def matmul(view: NodeView, target: Any) -> Lowered:
-    """MatMul whose operands a form wants transposed twice: nothing may remain of it."""
+    """A MatMul whose operands a form transposes twice: nothing of that may remain."""
     a, b = view.arg("self"), view.arg("mat2")
     twice = permute(permute(a, (1, 0, 2)), (1, 0, 2))
     params = (ParamConfig("transpose_in0", "bool8", False), ParamConfig("transpose_in1", "bool8", True))

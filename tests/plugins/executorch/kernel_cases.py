@@ -1,4 +1,4 @@
-"""Calls of ATen that become one out variant of a kernel library, with what the spec lets them be off PyTorch."""
+"""Calls of ATen that become one out variant of a kernel library, with the spec's tolerance against PyTorch."""
 
 from __future__ import annotations
 
@@ -81,5 +81,5 @@ REPLACED = [
     Case("aten::tanh.out", aten.tanh, (X,), 4, 1e-6),
 ]
 
-#: Nothing for QNN (indices of 64 bits): the kernel that was replaced runs.
+#: Not supported by QNN (64-bit indices): the runtime's original kernel runs.
 LEFT = [Case("aten::gather.out", lambda x, i: aten.gather(x, 1, i), (X, INDEX))]

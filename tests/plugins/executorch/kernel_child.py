@@ -1,4 +1,4 @@
-"""Runs a .pte with a kernel library in a process of its own: what is registered there stays registered."""
+"""Runs a .pte with a kernel library in a separate process, since registrations are permanent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opdb.plugins.executorch.portable_kernels import kernels
 
 
 def main(program: str, inputs: str, results: str, *libraries: str) -> None:
-    """Writes the results with torch.save, and prints how often each kernel ran and who owns those left out."""
+    """Writes the results with torch.save, and prints how often each kernel ran and who owns the omitted ones."""
     loaded = [kernels.load(Path(library)) for library in libraries]
     from executorch.extension.pybindings import portable_lib
 

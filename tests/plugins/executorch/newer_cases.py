@@ -1,4 +1,4 @@
-"""What ExecuTorch 1.5 quantizes and lowers, and 1.4 does not, with opdb's builders; run in the tests' child process."""
+"""Modules that ExecuTorch 1.5, unlike 1.4, quantizes and lowers, with opdb's builders; run in the tests' child process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VALUES = torch.linspace(0.5, 2, 8).reshape(2, 1, 4)
 
 
 class Hadamard(nn.Linear):
-    """A rotation that quantizers put before a layer; RecomposeHadamard makes one op of it."""
+    """A rotation that quantizers insert before a layer; RecomposeHadamard makes one op of it."""
 
     def __init__(self) -> None:
         super().__init__(64, 64, bias=False)
@@ -69,7 +69,7 @@ def everything() -> dict[str, Any]:
 
 
 def outcome(module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> SimpleNamespace:
-    """``steps``: the largest error in steps of a quantized result, or over the largest value of floats; ``bound``: of it."""
+    """``steps``: the largest error in steps of a quantized result, or relative to the largest float; ``bound``: its limit."""
     compiled = flow.compile_module(module, inputs, SOC)
     (got,) = flow.run_pte(compiled.pte, inputs)
     with torch.no_grad():
@@ -89,7 +89,7 @@ def outcome(module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> SimpleNamesp
 
 
 def trained() -> Any:
-    """A convolution and its batch norm, trained with the quantizer's fake quantization, which 1.5 takes as one."""
+    """A convolution and its batch norm, trained with the quantizer's fake quantization, which 1.5 treats as one."""
     from executorch.backends.qualcomm.quantizer.quantizer import QnnQuantizer, QuantDtype
     from executorch.backends.qualcomm.serialization.qc_schema import QnnExecuTorchBackendType
     from torchao.quantization.pt2e import allow_exported_model_train_eval, move_exported_model_to_eval

@@ -1,4 +1,4 @@
-"""What the tests of opdb.plugins.executorch.backend_opinfo do in their child process."""
+"""The part of the tests of opdb.plugins.executorch.backend_opinfo that runs in a child process."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def everything(url: str) -> dict[str, Any]:
 
 
 def _plain(variants: list[Any]) -> list[Any]:
-    """Normalised constraints as values that a test can read."""
+    """Normalized constraints as values that a test can read."""
 
     def port(p: Any) -> dict[str, Any]:
         told = [
@@ -58,12 +58,12 @@ def _plain(variants: list[Any]) -> list[Any]:
     ]
 
 
-#: bits of the weight, whether the weight and the output are symmetric
+#: bits of the weight, True if the weight and the output are symmetric
 LAYER_NORMS = {"right": (16, True, False), "crooked": (16, False, False), "eight": (8, False, False)}
 
 
 def _layer_norm(info: Any, bits: int, weight_symmetric: bool, output_symmetric: bool) -> bool:
-    """What ExecuTorch's check says of a LayerNorm node with such annotations."""
+    """The result of ExecuTorch's check for a LayerNorm node with these annotations."""
     from executorch.backends.qualcomm.quantizer import backend_opinfo_adapter as adapter
     from executorch.backends.qualcomm.quantizer.validators import validate_against_backend_constraints
     from torchao.quantization.pt2e import MinMaxObserver
@@ -89,7 +89,7 @@ def _layer_norm(info: Any, bits: int, weight_symmetric: bool, output_symmetric: 
 
 
 def _quantizer() -> dict[str, Any]:
-    """A model through QnnQuantizer, which asks for every op it annotates and is strict."""
+    """A model through QnnQuantizer in strict mode, which queries every op it annotates."""
     from executorch.backends.qualcomm.quantizer.quantizer import QnnQuantizer, QuantDtype
     from executorch.backends.qualcomm.serialization.qc_schema import QcomChipset
     from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e

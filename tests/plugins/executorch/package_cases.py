@@ -1,4 +1,4 @@
-"""Ops of op packages in ExecuTorch's flow, on the emulated HTP; child processes of the tests run these."""
+"""Ops of op packages in ExecuTorch's flow, on the emulated HTP; run in child processes of the tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAD = "qnn.Pad.default"
 
 
 class Custom(torch.nn.Module):
-    """An operator of a package of one's own before one of ATen."""
+    """An operator of a custom package before an ATen operator."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Custom(torch.nn.Module):
 
 
 class Padded(torch.nn.Module):
-    """A word and rows of numbers as parameters."""
+    """A string and rows of numbers as parameters."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y: torch.Tensor = torch.ops.qnn.Pad(x, scheme="MIRROR_REFLECT", pad_amount=[0, 0, 1, 2, 3, 0])

@@ -1,4 +1,4 @@
-"""What the self-tests of patches say of the installed release without them, and with them; in a child process."""
+"""Results of the patches' self-tests for the installed release, without and with them; in a child process."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def every_target() -> Context:
 
 
 def everything() -> dict[str, SimpleNamespace]:
-    """Of each patch: why it is left out ("": it is not), and its self-test without and with it."""
+    """Patch -> why it is omitted ("" if it is not), and its self-test without and with it."""
     context = every_target()
     answers = {}
     for one in states():
@@ -59,7 +59,7 @@ def everything() -> dict[str, SimpleNamespace]:
 
 
 def on_a_later_release() -> dict[str, Any]:
-    """The installed release, taken for one that opdb was not run with."""
+    """The results if the installed release counts as one that opdb was not tested with."""
     env.version = lambda: "99.0.0"
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -85,7 +85,7 @@ def _known(name: str) -> bool:
 
 
 def reproductions() -> dict[str, tuple[str, str | None]]:
-    """Of each file of ``upstream/``: how its program ends without opdb's patch, and with it (None: not of this release)."""
+    """File of ``upstream/`` -> how its program ends without opdb's patch, and with it (None: not for this release)."""
     by_id = {one.patch.id: one for one in states()}
     ended = {}
     for path in sorted((ROOT / "upstream").glob("*.md")):
@@ -109,7 +109,7 @@ def reproductions() -> dict[str, tuple[str, str | None]]:
 def end_of(program: str) -> str:
     module = sys.modules["reproduction"] = ModuleType(
         "reproduction"
-    )  # where torch.export looks for what it traces
+    )  # torch.export looks here for the traced code
     try:
         exec(compile(program, "reproduction", "exec"), module.__dict__)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What ``opdb.plugins.executorch.register()`` does to ExecuTorch's flow; ``everything`` runs in the tests' child process."""
+"""Effects of ``opdb.plugins.executorch.register()`` on ExecuTorch's flow; ``everything`` runs in the tests' child process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Calls(nn.Module):
 
 
 class Gathers(nn.Module):
-    """Two constants of int64: one is an index, one takes part in arithmetic."""
+    """Two int64 constants: one is an index, the other is used in arithmetic."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ def everything() -> dict[str, Any]:
 
 
 def apart(x: torch.Tensor) -> torch.Tensor:
-    """What neither opdb nor ExecuTorch has a builder for, and the CPU a kernel."""
+    """An operator without a builder in opdb or ExecuTorch, but with a CPU kernel."""
     return torch.masked_scatter(x, x > 0, x)
 
 
@@ -100,13 +100,13 @@ def beside_its_readers(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def read_by_two_graphs(x: torch.Tensor) -> torch.Tensor:
-    """The constant reads the first graph, which reads it: taken out alone, it would make a cycle."""
+    """The constant reads the first graph, which reads it: extracting only the constant would create a cycle."""
     halves = torch.full_like(torch.relu(x), 0.5)
     return torch.exp(apart(torch.relu(x) * halves).sum() * halves * 0.01)
 
 
 def run(module: nn.Module, inputs: tuple[torch.Tensor, ...], recipe: str | None = None) -> SimpleNamespace:
-    """``wrong``: the largest difference from PyTorch, of a float over the largest value, of the quantized in steps."""
+    """``wrong``: the largest difference from PyTorch: relative to the largest value for floats, in steps if quantized."""
     torch.manual_seed(0)
     opdb.plugins.executorch.register(execution="emulator")
     try:
@@ -150,7 +150,7 @@ def unmapped() -> SimpleNamespace:
 
 
 def whole_results() -> SimpleNamespace:
-    """A node with results of int64 ends ExecuTorch's export, whoever reads them."""
+    """A node with int64 results ends ExecuTorch's export, whoever reads them."""
     module, inputs = nn.EmbeddingBag(10, 5), (torch.tensor([1, 4, 9, 2]), torch.tensor([0, 3]))
     try:
         flow.compile_module(module.eval(), inputs, SOC)
@@ -165,7 +165,7 @@ def whole_results() -> SimpleNamespace:
 
 
 def compared() -> dict[str, tuple[str, ...]]:
-    """ATen target -> what differs between ExecuTorch's builder and opdb's; the program is ExecuTorch's."""
+    """ATen target -> differences between ExecuTorch's builder and opdb's; the compiled program is ExecuTorch's."""
     torch.manual_seed(0)
     module = nn.Sequential(
         nn.Conv2d(3, 8, 3), nn.SELU(), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 5), nn.Softmax(-1)

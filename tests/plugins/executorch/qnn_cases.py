@@ -1,4 +1,4 @@
-"""Operators of opdb.programs.torch_ops in ExecuTorch's flow on SM8650's emulation; PyTorch's own operators judge."""
+"""Operators of opdb.programs.torch_ops in ExecuTorch's flow on SM8650's emulation, against PyTorch's own operators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ qnn = torch.ops.qnn
 
 
 class Gru(nn.Module):
-    """torch.nn.GRU's parameters as QNN has them: one tensor for each gate."""
+    """torch.nn.GRU's parameters in QNN's format: one tensor for each gate."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Gru(nn.Module):
 
 
 class Lstm(nn.Module):
-    """HTP 2.47 finalizes it with states and a projection only: here one that changes nothing."""
+    """HTP 2.47 finalizes it only with states and a projection: here an identity projection."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ class Weighted(Calls):
 
 
 def cases() -> dict[str, tuple[nn.Module, Any, tuple[torch.Tensor, ...]]]:
-    """name -> module, what PyTorch computes in its place, inputs."""
+    """name -> module, the equivalent in PyTorch, inputs."""
     torch.manual_seed(0)
     x, y, weight = torch.randn(1, 6, 4, 3), torch.randn(1, 6, 4, 3), torch.randn(2, 2, 1, 3)
     gru, lstm = Gru(), Lstm()
@@ -145,7 +145,7 @@ def cases() -> dict[str, tuple[nn.Module, Any, tuple[torch.Tensor, ...]]]:
 
 
 def outcomes() -> dict[str, Any]:
-    """``errors``: of each result over its largest value; ``left``: nodes on the CPU, with reasons."""
+    """``errors``: of each result relative to its largest value; ``left``: nodes on the CPU, with reasons."""
     opdb.plugins.executorch.register(execution="emulator")
     try:
         return {

@@ -1,4 +1,4 @@
-"""Quantized modules whose nodes opdb's builders once left to the CPU, or computed wrong, on SM8650's emulation."""
+"""Quantized modules whose nodes opdb's builders once left to the CPU, or computed wrongly, on SM8650's emulation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SOC, PRECISION = "SM8650", "quantized"
 
 
 class PartWithoutGradients(nn.Module):
-    """Exported with gradients, the part is a graph of its own, at which ExecuTorch's passes stop."""
+    """The part would be a separate graph if exported with gradients; ExecuTorch's passes do not enter it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class PartWithoutGradients(nn.Module):
 
 
 def convolutions() -> nn.Module:
-    """Between Transposes HTP does not finalize the first one in 16 bits."""
+    """HTP does not finalize the first one in 16 bits between Transposes."""
     return nn.Sequential(
         nn.Conv2d(8, 16, 3, 2, 1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 16, 3, 1, 1)
     )
@@ -64,7 +64,7 @@ def by_recipe() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...], str]]:
 
 
 def sums() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
-    """Constants that HTP leaves out where they are added."""
+    """Constants that HTP drops from sums."""
     image, row, channels = torch.randn(1, 4, 6, 6) * 3, torch.rand(6) + 0.1, torch.randn(4, 1, 1)
     return {
         "number behind a product": (Calls(lambda x: torch.relu(x * 1.25) + 0.5), (image,)),
@@ -86,7 +86,7 @@ def sums() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
 
 
 class Heads(nn.Module):
-    """A vision transformer's attention, which picks its three parts from five dimensions."""
+    """A vision transformer's attention, which selects its three parts from five dimensions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class Heads(nn.Module):
 
 
 def others() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
-    """Picks of rows and elements, clamps and classes that HTP computes wrongly in other forms."""
+    """Selections of rows and elements, clamps and argmax that HTP computes wrongly in other forms."""
     numbers, rows = torch.randn(2, 8, 16), torch.randn(4, 40, 16)
     back = torch.arange(39, -1, -1)
     return {
@@ -128,7 +128,7 @@ def others() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
 
 
 def sixteen_bits() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
-    """What was wrong, refused or not finalized in 16 bits."""
+    """Modules that were wrong, refused or not finalized in 16 bits."""
     image = torch.randn(2, 3, 4, 5)
     return {
         "clamp_max": (Calls(lambda x: x.clamp_max(1.0)), (image * 2,)),
@@ -163,7 +163,7 @@ def sixteen_bits() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
 
 
 class Cache(nn.Module):
-    """Changes its buffer, whose memory holds numbers of floating point; it is large enough not to be zero by chance."""
+    """Mutates its buffer, whose memory holds floating-point numbers; it is large enough not to be zero by chance."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -175,7 +175,7 @@ class Cache(nn.Module):
 
 
 def batch_norm() -> nn.Module:
-    """With statistics and factors of its own, encoded ones among them."""
+    """A batch norm with its own statistics and factors, some of them encoded."""
     norm = nn.BatchNorm2d(2)
     norm.running_mean = torch.tensor([0.5, -1.0])
     norm.running_var = torch.tensor([0.5, 2.0])
@@ -184,7 +184,7 @@ def batch_norm() -> nn.Module:
 
 
 def unlike_channels(norm: nn.Module) -> nn.Module:
-    """Channels of which one is multiplied by 30, one by almost nothing and one by nothing."""
+    """Scales one channel by 30, one by almost zero and one by zero."""
     norm.running_mean = torch.tensor([0.5, -1.0, 0.25, 0.0])
     norm.running_var = torch.tensor([0.004, 2.0, 0.5, 1.0])
     norm.weight = nn.Parameter(torch.tensor([2.0, -0.01, 0.7, 0.0]))
@@ -197,7 +197,7 @@ def sampled(mode: str, padding: str, corners: bool) -> nn.Module:
 
 
 def hard_cases() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
-    """What HTP computes wrong in some form of the op."""
+    """Modules that HTP computes wrongly in some form of the op."""
     torch.manual_seed(2)
     image, volume, positive = torch.randn(1, 2, 3, 4), torch.randn(1, 2, 4, 4, 4), torch.rand(10, 10) + 0.1
     grid = torch.randn(1, 3, 4, 2).clamp(-0.9, 0.9)  # at 1 two points are equally near
@@ -308,7 +308,7 @@ def cases() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
 
 
 def several_results() -> Any:
-    """topk, whose values become numbers in an op after the one that makes its indices int64."""
+    """topk, whose values become floats in an op after the one that converts its indices to int64."""
     torch.manual_seed(3)
     x = torch.randn(4, 9)
     module = Calls(lambda x: tuple(torch.topk(x, 3)))
@@ -326,7 +326,7 @@ def several_results() -> Any:
 
 
 def steps_of_unlike_channels(soc: str, recipe: str) -> float:
-    """How far a batch norm of an image is off whose factors differ, in steps of the result."""
+    """The error, in steps of the result, of a batch norm of an image with very different factors."""
     torch.manual_seed(6)
     given = (torch.randn(1, 4, 6, 5),)
     module = nn.Sequential(nn.ReLU(), unlike_channels(nn.BatchNorm2d(4))).eval()
@@ -343,7 +343,7 @@ def steps_of_unlike_channels(soc: str, recipe: str) -> float:
 
 
 def mask_of_infinities() -> str:
-    """How the export of an attention ends whose mask was calibrated with infinities."""
+    """The result of exporting an attention whose mask was calibrated with infinities."""
     torch.manual_seed(4)
     rows = torch.randn(1, 2, 6, 8)
     mask = torch.full((6, 6), float("-inf")).triu(1)
@@ -380,7 +380,7 @@ def calls_of_a_cache(soc: str, recipe: str) -> list[float]:
 
 
 def buffers_after_calibration() -> tuple[list[float], list[float]]:
-    """A buffer that each call adds 1 to, after a calibration of five calls: the module's and the quantized program's."""
+    """A buffer incremented by 1 per call, after five calibration calls: the module's and the quantized program's."""
 
     class Counts(nn.Module):
         def __init__(self) -> None:
@@ -430,7 +430,7 @@ def on_v68() -> dict[str, Any]:
 
 
 def view_on_the_cpu() -> Any:
-    """A product of five dimensions in 16 bits on v68, which leaves a view of one side to the CPU."""
+    """A product of five dimensions in 16 bits on v68, which leaves a view of one operand to the CPU."""
     torch.manual_seed(8)
     inputs = (torch.randn(2, 2, 3, 4, 5), torch.randn(2, 2, 3, 5, 6))
     opdb.plugins.executorch.register(execution="emulator")
@@ -441,7 +441,7 @@ def view_on_the_cpu() -> Any:
 
 
 def linear_in_blocks() -> float:
-    """The largest error, in steps of 16 bits, of a linear layer whose weight has a scale for 16 input channels."""
+    """The largest error, in 16-bit steps, of a linear layer whose weight has a scale for every 16 input channels."""
     torch.manual_seed(7)
     module, inputs = nn.Linear(64, 32).eval(), (torch.randn(1, 6, 64),)
     opdb.plugins.executorch.register(execution="emulator")

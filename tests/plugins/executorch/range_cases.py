@@ -1,4 +1,4 @@
-"""Functions of numbers as large and as small as fp16 has them; run by ``opdb.plugins.executorch.process``."""
+"""Functions of the largest and smallest fp16 numbers; run by ``opdb.plugins.executorch.process``."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Each(nn.Module):
 
 
 def numbers() -> Tensor:
-    """[4, 70]; -0 at every place of a row, since HTP's faults with it depend on the place."""
+    """[4, 70]; -0 at every position of a row, since HTP's faults with it depend on the position."""
     sizes = torch.tensor(SIZES)
     both = torch.cat((-sizes.flip(0), sizes))
     zeros = -torch.zeros(70)
@@ -58,7 +58,7 @@ def numbers() -> Tensor:
 
 
 def errors() -> dict[str, Any]:
-    """Function -> the worst of: how far a result is off, as a part of 2 % of it plus 0.02, in fp16's range."""
+    """Function -> the worst error, in units of 2 % of the result plus 0.02, within fp16's range."""
     x = numbers()
     found = {}
     registration.register(target=Target("HTP", SOC, execution="emulator"))

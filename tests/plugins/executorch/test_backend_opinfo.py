@@ -1,4 +1,4 @@
-"""opdb in the place of QNN's BackendOpInfo, under ExecuTorch's own adapter, check and quantizer."""
+"""opdb instead of QNN's BackendOpInfo, under ExecuTorch's own adapter, check and quantizer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PREFIX = "QNN_QUANTIZATION_ENCODING_"
 
 @pytest.fixture(scope="module")
 def found(environment: env.Environment, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Everything, in one child process; the catalogue of tests/data/mini."""
+    """All results, from one child process; the catalogue is tests/data/mini."""
     url = f"sqlite:///{tmp_path_factory.mktemp('opinfo') / 'opdb.db'}"
     migrate.upgrade(url)
     Store(url).sync(MINI)
@@ -30,7 +30,7 @@ def found(environment: env.Environment, tmp_path_factory: pytest.TempPathFactory
     return result
 
 
-def test_the_adapter_asks_opdb_until_it_is_taken_out(found: dict[str, Any]) -> None:
+def test_the_adapter_uses_opdb_until_uninstalled(found: dict[str, Any]) -> None:
     assert found["before"] == found["after"] == []
     assert found["type"]
     assert found["ops"] == ["ElementWiseAdd", "LayerNorm", "Relu"]  # Concat ends with SDK 2.40 there
@@ -50,14 +50,14 @@ def test_a_variant_has_a_port_for_each_slot(found: dict[str, Any]) -> None:
             assert port["onward"] is False
 
 
-def test_what_is_not_asked_for_is_none(found: dict[str, Any]) -> None:
-    """ExecuTorch 1.4.1 takes a False of an output for a demand."""
+def test_unspecified_flags_are_none(found: dict[str, Any]) -> None:
+    """ExecuTorch 1.4.1 interprets False for an output as a requirement."""
     flags = {flag for op in found["constraints"].values() for v in op for p in (*v["inputs"], *v["outputs"])
              for _, symmetric, _, invariant in p["told"] for flag in (symmetric, invariant)}  # fmt: skip
     assert flags == {None, True}
 
 
-def test_the_demands_of_the_rules(found: dict[str, Any]) -> None:
+def test_rules_become_constraints(found: dict[str, Any]) -> None:
     (wide,) = [v for v in found["constraints"]["LayerNorm"]
                if [p["dtype"].removeprefix("QNN_DATATYPE_") for p in v["inputs"]] ==
                ["UFIXED_POINT_16", "SFIXED_POINT_16", "SFIXED_POINT_32"]]  # fmt: skip
@@ -66,10 +66,10 @@ def test_the_demands_of_the_rules(found: dict[str, Any]) -> None:
     assert f"{PREFIX}SCALE_OFFSET" in wide["inputs"][0]["told"][0][0]
 
 
-def test_executorchs_check_refuses_what_the_rules_refuse(found: dict[str, Any]) -> None:
+def test_executorchs_check_agrees_with_the_rules(found: dict[str, Any]) -> None:
     assert found["layer_norm"] == {"right": True, "crooked": False, "eight": True}
 
 
-def test_the_quantizer_asks_and_is_content(found: dict[str, Any]) -> None:
+def test_the_quantizer_accepts_opdbs_answers(found: dict[str, Any]) -> None:
     assert found["quantizer"]["asked"] == ["LayerNorm", "Relu"]
     assert found["quantizer"]["same"]

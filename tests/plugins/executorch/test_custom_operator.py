@@ -1,4 +1,4 @@
-"""Torch operators that are not ATen's, through opdb's registration in ExecuTorch's flow."""
+"""Torch operators outside ATen, through opdb's registration in ExecuTorch's flow."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ def found(environment: env.Environment) -> dict[str, Any]:
     return result
 
 
-def test_it_is_delegated_and_right(found: dict[str, Any]) -> None:
+def test_a_custom_operator_is_delegated_and_right(found: dict[str, Any]) -> None:
     assert found["taken"] == ("opdb_custom.my_relu.default",)
     assert found["rest"] == () and "Relu" in found["forms"].values()
     assert found["error"] < 2e-2  # fp16
 
 
-def test_htp_is_asked_for_the_op_of_the_package(found: dict[str, Any]) -> None:
-    """The builder is opdb's; HTP has no such package here, which is the vendor's refusal and not a rule."""
+def test_an_op_of_an_unregistered_package_is_refused_by_htp(found: dict[str, Any]) -> None:
+    """The builder is opdb's; HTP has no such package here, so the refusal is the vendor's, not a rule's."""
     assert found["reasons"] == [("MyRelu", "vendor")]
 
 
-def test_an_operator_that_is_not_there(found: dict[str, Any]) -> None:
+def test_an_unknown_operator_is_reported(found: dict[str, Any]) -> None:
     assert "PyTorch knows no operator 'opdb_custom.no_such.default'" in found["unknown"]

@@ -21,7 +21,7 @@ RIGHT: dict[str, Any] = {"right": True, "error": 1e-4, "failure": "", "left": []
 WRONG: dict[str, Any] = {**RIGHT, "right": False, "error": 0.5}
 
 
-# -- what counts as a difference
+# -- kinds of differences
 
 
 @pytest.fixture(scope="module")
@@ -89,12 +89,14 @@ def difference(theirs: str = "", ours: str = "", raised: bool = False) -> dict[s
         (WRONG | {"error": None, "failure": "kills the process"}, RIGHT | {"left": ["elu"]}, rows.OURS),
     ],
 )
-def test_the_numbers_judge(theirs: dict[str, Any], ours: dict[str, Any], judgement: str) -> None:
+def test_results_decide_which_builder_is_better(
+    theirs: dict[str, Any], ours: dict[str, Any], judgement: str
+) -> None:
     made = rows.outcomes(difference(), {"runs": {"theirs": theirs, "ours": ours}})
     assert rows.judge(*(side["status"] for side in made)) == judgement
 
 
-def test_a_refusal_is_better_than_an_exception_and_worse_than_right_numbers() -> None:
+def test_a_refusal_ranks_between_an_exception_and_right_results() -> None:
     runs = {"runs": {"theirs": RIGHT, "ours": RIGHT}}
 
     def judged(**how: Any) -> str:
@@ -105,7 +107,7 @@ def test_a_refusal_is_better_than_an_exception_and_worse_than_right_numbers() ->
     assert judged(theirs="declines") == rows.OURS
 
 
-def test_an_operator_that_was_exchanged_alone_is_judged_by_that() -> None:
+def test_a_single_exchanged_operator_is_judged_by_its_own_run() -> None:
     runs = {"theirs": WRONG, "ours": RIGHT, "aten.elu.default": RIGHT}
     theirs, ours = rows.outcomes(difference(), {"runs": runs})
     assert (theirs["status"], ours["status"]) == ("right", "right")
@@ -121,12 +123,14 @@ def test_an_operator_that_was_exchanged_alone_is_judged_by_that() -> None:
         (["Relu", "Exp"], {"passed": [["Elu", "Elu.M_aten.elu.default", "no; got a = 1"]]}, "Elu: no"),
     ],
 )
-def test_more_ops_have_an_erratum_or_a_rule(ours: list[str], more: dict[str, Any], why: str) -> None:
+def test_additional_ops_are_explained_by_an_erratum_or_rule(
+    ours: list[str], more: dict[str, Any], why: str
+) -> None:
     sides = {side: {"ops": ours, "refusal": "", "raised": False} for side in ("ours", "device")}
     assert rows.why({"edge": "aten.elu.default", **difference(), **sides, **more}) == why
 
 
-def test_rows_of_a_page_are_kept_with_their_numbers() -> None:
+def test_rows_of_a_page_keep_their_numbers() -> None:
     record = {
         "case": "elu", "precision": "fp16", "equal": [],
         "differences": [{**difference(), "edge": "aten.elu.default", "lines": [["", "ops", "Elu", "Relu"]]}],
@@ -155,7 +159,7 @@ def test_rows_of_a_page_are_kept_with_their_numbers() -> None:
         ),
     ],
 )
-def test_a_difference_is_judged_by_programs_on_the_emulation(
+def test_differences_are_judged_on_the_emulation(
     everything: dict[str, Any], case: str, differs: str, judgement: str, theirs: str
 ) -> None:
     records = [r for r in everything["records"] if r["case"] == case]
@@ -165,7 +169,7 @@ def test_a_difference_is_judged_by_programs_on_the_emulation(
     assert row["ours"]["error"] < 5e-3
 
 
-def test_equal_wrappers_are_no_difference_and_not_run(everything: dict[str, Any]) -> None:
+def test_equal_builders_are_not_run(everything: dict[str, Any]) -> None:
     (relu,) = (r for r in everything["records"] if r["case"] == "relu")
     assert relu["equal"] == ["aten.relu.default"]
     assert relu["differences"] == []
@@ -173,7 +177,7 @@ def test_equal_wrappers_are_no_difference_and_not_run(everything: dict[str, Any]
 
 
 @pytest.mark.sweep
-def test_no_builder_of_executorch_is_right_where_ours_is_not(tmp_path: Path) -> None:
+def test_executorchs_builders_are_better_only_for_known_reasons(tmp_path: Path) -> None:
     both = run.in_child("worker:both")
     records, proofs = run.compare(run.in_child("cases:names", both), tmp_path)
     found = rows.judged(records, proofs)

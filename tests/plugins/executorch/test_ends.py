@@ -1,4 +1,4 @@
-"""Programs whose graphs have unusual ends give PyTorch's results."""
+"""Programs whose graphs have unusual inputs or outputs give PyTorch's results."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ PLUGIN = Plugin("opdb.lower.select:lower", Target("HTP", "SM8650", execution="em
 
 
 class Shapes(torch.nn.Module):
-    """An input of which only the shape is read, before one that is read."""
+    """An input of which only the shape is used, before one that is read."""
 
     def forward(self, y: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return torch.ones_like(y) + x * 2, torch.full_like(y, 3.0) * x - y.new_zeros(8)
 
 
 class Later(torch.nn.Module):
-    """The same in the second graph: the sums of five dimensions stay on the CPU.  An input of int64 is handed through."""
+    """Like Shapes, in the second graph: the 5-D sums stay on the CPU.  An int64 input is passed through."""
 
     def forward(self, x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, ...]:
         a, b = (torch.cumsum(torch.relu(x * k).reshape(1, 1, 1, 2, 8), -1) for k in (1.0, -2.0))
@@ -35,7 +35,7 @@ class Later(torch.nn.Module):
 
 
 class Order(torch.nn.Module):
-    """The first graph gives parts of two splits and what is between them."""
+    """The first graph returns parts of two splits and a tensor between them."""
 
     def forward(self, u: torch.Tensor) -> torch.Tensor:
         z, x, d = torch.split(u * 1.5, [4, 12, 4], -1)
@@ -55,7 +55,7 @@ class Windows(torch.nn.Module):
 
 
 class Earlier(torch.nn.Module):
-    """Results that are made of later ones, and one between the parts of a split."""
+    """Results computed from later ones, and one between the parts of a split."""
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         a = torch.relu(x)
@@ -78,7 +78,7 @@ def floats(*shape: int) -> torch.Tensor:
     ],
     ids=["shapes", "later", "order", "earlier", "windows"],
 )
-def test_results(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
+def test_unusual_ends_match_pytorch(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
     environment = env.prepare()
     made = compile_program(export(module, inputs), "SM8650", environment=environment, plugin=PLUGIN)
     assert all("cumsum" in n or "getitem" in n for n in made.not_delegated)
@@ -94,7 +94,7 @@ class Cond(torch.nn.Module):
         return torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x,))
 
 
-def test_branches_on_data_are_told() -> None:
+def test_branches_on_data_are_rejected() -> None:
     program = export(Cond(), (torch.ones(2, 4),))
     with pytest.raises(OpdbError, match=r"torch\.cond: ExecuTorch's flow for QNN ends at it"):
         compile_program(program, "SM8650", environment=env.prepare(), plugin=PLUGIN)
@@ -107,8 +107,8 @@ class Sums(torch.nn.Module):
         return torch.relu(torch.cumsum(x * 0.5, -1)) * 0.25
 
 
-def test_quantized_nodes_on_the_cpu_run() -> None:
-    """The sum of five dimensions in 16 bits stays on the CPU, between quantize and dequantize nodes."""
+def test_quantized_nodes_can_run_on_the_cpu() -> None:
+    """The 5-D sum in 16 bits stays on the CPU, between quantize and dequantize nodes."""
     x = floats(1, 2, 2, 3, 8)
     program = export(Sums(), (x,))
     made = compile_program(program, "SM8650", environment=env.prepare(), plugin=PLUGIN, recipe="16a8w")

@@ -1,4 +1,4 @@
-"""The prepared folder: whole or not at all, the same on every call, and clear about what is missing."""
+"""The prepared folder: complete or absent, the same on every call, and with clear errors."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def files(folder: Path) -> dict[str, str]:
 
 
 def dist_info(folder: Path, name: str, version: str) -> str:
-    """Records a package in ``folder``, as pip would; for a sys.path of its own."""
+    """Records a package in ``folder``, as pip would, for a test's own sys.path."""
     info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
     return str(folder)
 
 
-def test_the_folder_holds_the_libraries_and_is_made_once(tmp_path: Path, forwarding: Path) -> None:
+def test_the_folder_has_the_libraries_and_is_made_once(tmp_path: Path, forwarding: Path) -> None:
     folder = tmp_path / "deep" / "sdk"
     made = env.prepare(folder, forwarding)
     lib = folder / "lib" / env.HOST
@@ -50,9 +50,7 @@ def test_the_folder_holds_the_libraries_and_is_made_once(tmp_path: Path, forward
     assert [p.name for p in folder.parent.iterdir()] == ["sdk"]
 
 
-def test_a_folder_of_other_versions_or_with_a_lost_link_is_made_again(
-    tmp_path: Path, forwarding: Path
-) -> None:
+def test_an_outdated_or_incomplete_folder_is_remade(tmp_path: Path, forwarding: Path) -> None:
     folder = tmp_path / "sdk"
     env.prepare(folder, forwarding)
     marker = folder / env.MARKER
@@ -67,14 +65,14 @@ def test_a_folder_of_other_versions_or_with_a_lost_link_is_made_again(
     assert [p.name for p in tmp_path.iterdir()] == ["sdk"]
 
 
-def test_many_at_once_make_one_folder(tmp_path: Path, forwarding: Path) -> None:
+def test_concurrent_calls_make_one_folder(tmp_path: Path, forwarding: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         made = set(pool.map(lambda _: env.prepare(tmp_path / "sdk", forwarding), range(16)))
     assert len(made) == 1
     assert [p.name for p in tmp_path.iterdir()] == ["sdk"]
 
 
-def test_the_default_folder_is_in_the_users_cache_and_named_after_the_versions(
+def test_the_default_folder_is_in_the_cache_and_names_the_versions(
     tmp_path: Path, forwarding: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -85,7 +83,7 @@ def test_the_default_folder_is_in_the_users_cache_and_named_after_the_versions(
 
 
 @pytest.mark.parametrize("inherited", [None, "/some/where:/else"])
-def test_a_shell_takes_the_export_lines(environment: env.Environment, inherited: str | None) -> None:
+def test_the_export_lines_work_in_a_shell(environment: env.Environment, inherited: str | None) -> None:
     base = {"PATH": os.environ["PATH"]} | ({"LD_LIBRARY_PATH": inherited} if inherited else {})
     script = environment.shell() + 'printf "%s\\n" "$QNN_SDK_ROOT" "$LD_LIBRARY_PATH" "$OPDB_QNN_HTP_REAL"'
     shown = subprocess.run(
@@ -97,13 +95,13 @@ def test_a_shell_takes_the_export_lines(environment: env.Environment, inherited:
     assert shown[1].endswith(inherited or str(environment.library_path[-1]))
 
 
-def test_a_place_with_a_space_survives_the_shell(tmp_path: Path, forwarding: Path) -> None:
+def test_a_path_with_a_space_survives_the_shell(tmp_path: Path, forwarding: Path) -> None:
     made = env.prepare(tmp_path / "my sdk; echo x", forwarding)
     script = made.shell() + 'printf "%s" "$QNN_SDK_ROOT"'
     assert subprocess.check_output(["sh", "-c", script], text=True) == str(made.root)
 
 
-def test_a_folder_of_the_users_own_is_refused_and_left_alone(tmp_path: Path, forwarding: Path) -> None:
+def test_a_users_own_folder_is_refused_and_unchanged(tmp_path: Path, forwarding: Path) -> None:
     (tmp_path / "precious.txt").write_text("mine")
     with pytest.raises(OpdbError, match="not a folder that opdb made"):
         env.prepare(tmp_path, forwarding)
@@ -112,7 +110,7 @@ def test_a_folder_of_the_users_own_is_refused_and_left_alone(tmp_path: Path, for
     assert [p.name for p in tmp_path.iterdir()] == ["precious.txt"]
 
 
-def test_a_folder_that_cannot_be_written_is_one_clear_error(forwarding: Path) -> None:
+def test_an_unwritable_folder_is_one_clear_error(forwarding: Path) -> None:
     with pytest.raises(OpdbError, match=r"/proc/opdb: .*; name a folder that can be written"):
         env.prepare(Path("/proc/opdb"), forwarding)
 
@@ -160,7 +158,7 @@ def test_a_missing_package_names_the_extra(
         env.prepare(tmp_path / "sdk", tmp_path)
 
 
-def test_a_process_without_the_environment_is_told_so(
+def test_a_missing_environment_is_reported(
     environment: env.Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("QNN_SDK_ROOT", raising=False)
@@ -177,7 +175,7 @@ def test_a_process_without_the_environment_is_told_so(
     assert env.require_active() == str(environment.root)
 
 
-def test_the_report_says_what_is_missing_and_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_report_names_missing_parts_and_fixes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("QNN_SDK_ROOT", raising=False)
     report = {c.name: c for c in env.environment_report()}
     assert report["executorch"] == env.Check("executorch", True, metadata.version("executorch"))
@@ -195,7 +193,7 @@ def test_nothing_heavy_is_imported() -> None:
 
 
 def test_the_old_name_of_preserve_ops_still_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    """register(whole=...) of 0.1; without the environment it then fails as register(preserve_ops=...) does."""
+    """register(whole=...) of 0.1; without the environment it then fails like register(preserve_ops=...)."""
     monkeypatch.delenv("QNN_SDK_ROOT", raising=False)
     with (
         pytest.warns(DeprecationWarning, match="preserve_ops"),

@@ -1,4 +1,4 @@
-"""What a library validates and finalizes no graph of stays on the CPU, with the rule, instead of ending the export."""
+"""Ops that a library validates but cannot finalize stay on the CPU, with the rule, instead of ending the export."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 from opdb.plugins.executorch import env, process
 
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor, pytest.mark.slow]
-#: What the CPU gets, and the rule that says so.
+#: Name of a case -> the node left to the CPU.
 LEFT = {
     "GELU": "aten_gelu_default", "cumsum": "aten_cumsum_default", "where": "aten_where_self",
     "Pad of five dimensions": "aten_constant_pad_nd_default",
 }  # fmt: skip
 
 
-def test_ops_that_v68_does_not_finalize(environment: env.Environment) -> None:
+def test_ops_that_v68_cannot_finalize_stay_on_the_cpu(environment: env.Environment) -> None:
     found = process.call("finalize_cases:outcomes", environment=environment, path=[Path(__file__).parent])
     assert {name: got.error for name, got in found.items() if got.error > 1e-2} == {}
     assert {name for name, got in found.items() if got.left} == set(LEFT)

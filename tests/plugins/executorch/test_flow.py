@@ -1,6 +1,6 @@
-"""ExecuTorch's own flow for SM8650 on the HTP emulation, with its builders and with opdb's in their place.
+"""ExecuTorch's own flow for SM8650 on the HTP emulation, with its builders and with opdb's instead.
 
-opdb's are the generated ones; a few lowerings written by hand (hand_lowering.py) reach the adapter's corners.
+opdb's are the generated ones; a few handwritten lowerings (hand_lowering.py) reach corner cases of the adapter.
 """
 
 from __future__ import annotations
@@ -76,16 +76,14 @@ def test_the_whole_model_is_delegated_and_right(plugged: dict[str, Any], case: s
     assert got.error < FP16
 
 
-def test_the_demo_is_the_same_graph_as_with_the_stock_builders(
-    plugged: dict[str, Any], stock: dict[str, Any]
-) -> None:
+def test_the_demo_gives_the_stock_builders_graph(plugged: dict[str, Any], stock: dict[str, Any]) -> None:
     assert stock["demo"].error < FP16 and stock["demo"].not_delegated == ()
     assert plugged["demo"].delegated == stock["demo"].delegated
     assert plugged["demo"].ops == stock["demo"].ops == ("LayerNorm", "FullyConnected")
     assert set(plugged["demo"].forms.values()) == {"LayerNorm", "FullyConnected"}
 
 
-def test_layer_norm_over_two_dims_is_refused_by_the_stock_builder_only(
+def test_only_the_stock_builder_refuses_layer_norm_over_two_dims(
     plugged: dict[str, Any], stock: dict[str, Any]
 ) -> None:
     refused = stock["layer_norm_over_two_dims"]
@@ -93,9 +91,7 @@ def test_layer_norm_over_two_dims_is_refused_by_the_stock_builder_only(
     assert plugged["layer_norm_over_two_dims"].ops == ("Reshape", "LayerNorm", "Reshape")
 
 
-def test_a_convolution_gets_no_transpose_beyond_the_stock_ones(
-    plugged: dict[str, Any], stock: dict[str, Any]
-) -> None:
+def test_a_convolution_gets_no_extra_transposes(plugged: dict[str, Any], stock: dict[str, Any]) -> None:
     assert plugged["conv_relu"].ops == stock["conv_relu"].ops == ("Transpose", "Conv2d", "Relu", "Transpose")
 
 
@@ -107,52 +103,50 @@ def test_a_convolution_gets_no_transpose_beyond_the_stock_ones(
         ("conv_cat_mean", ("Transpose", "Conv2d", "Relu", "Concat", "ReduceMean", "Transpose")),
     ],
 )
-def test_operators_that_commute_stay_in_the_channels_last_region(
+def test_commuting_operators_stay_in_the_channels_last_region(
     plugged: dict[str, Any], case: str, ops: tuple[str, ...]
 ) -> None:
     assert plugged[case].ops == ops
 
 
-def test_an_operator_that_does_not_commute_is_turned_back_first(
+def test_a_non_commuting_operator_is_transposed_back_first(
     plugged: dict[str, Any], stock: dict[str, Any]
 ) -> None:
-    """The stock builder multiplies the transposed operands; an error of ExecuTorch 1.4.1."""
+    """The stock builder multiplies the transposed operands; a bug of ExecuTorch 1.4.1."""
     assert stock["matmul_in_region"].error > 0.1
     assert plugged["matmul_in_region"].error < FP16
 
 
-def test_a_product_ends_the_region_of_the_stored_order(everything: dict[str, Any]) -> None:
-    """ExecuTorch lists bmm as indifferent to the layout, which it is not; only the softmax is stored transposed."""
+def test_a_product_ends_the_channels_last_region(everything: dict[str, Any]) -> None:
+    """ExecuTorch lists bmm as layout-agnostic, which it is not; only the softmax is stored transposed."""
     got = everything["by_hand"]["matmul_in_region"]
     assert got.error < FP16
     assert got.ops == ("Transpose", "Softmax", "Transpose", "Relu", "Transpose", "MatMul")
 
 
 @pytest.mark.parametrize("case", QUANTIZED)
-def test_the_whole_quantised_model_is_delegated_and_right(everything: dict[str, Any], case: str) -> None:
-    """Encodings per tensor and per channel, against the quantised module."""
+def test_the_whole_quantized_model_is_delegated_and_right(everything: dict[str, Any], case: str) -> None:
+    """Encodings per tensor and per channel, against the quantized module."""
     got = everything["quantized"][case]
     assert got.not_delegated == ()
     assert got.error < EIGHT_BITS
 
 
 @pytest.mark.parametrize("case", ["demo", "conv_relu"])
-def test_encodings_reach_the_backend_as_from_the_stock_builders(
-    everything: dict[str, Any], case: str
-) -> None:
+def test_encodings_reach_the_backend_like_the_stock_ones(everything: dict[str, Any], case: str) -> None:
     got, expected = everything["quantized"][case], everything["stock_quantized"][case]
     assert got.ops == expected.ops
     assert got.error == expected.error
 
 
-def test_qnns_own_refusal_is_told_from_opdbs(everything: dict[str, Any]) -> None:
-    """HTP takes no LayerNorm over two axes: the direct form passes our rules here and not its validator."""
+def test_qnns_refusals_are_distinguished_from_opdbs(everything: dict[str, Any]) -> None:
+    """HTP supports no LayerNorm over two axes: the direct form passes our rules here but not its validator."""
     (got,) = everything["direct"].values()
     (reasons,) = got.reasons.values()
     assert got.delegated == () and [r.rule for r in reasons] == ["vendor"]
 
 
-def test_a_result_that_no_op_makes_is_a_rejection_with_its_reason(everything: dict[str, Any]) -> None:
+def test_an_unavailable_result_is_rejected_with_its_reason(everything: dict[str, Any]) -> None:
     (got,) = everything["second_result"].values()
     assert got.delegated == () and got.error < 1e-6  # on the CPU
     (reasons,) = got.reasons.values()
@@ -160,7 +154,7 @@ def test_a_result_that_no_op_makes_is_a_rejection_with_its_reason(everything: di
     assert reasons[0].message.startswith("result 1 is used")
 
 
-def test_a_fault_in_a_builder_and_a_refusal_of_qnn_are_recorded_rejections(
+def test_builder_faults_and_qnn_refusals_are_recorded(
     everything: dict[str, Any],
 ) -> None:
     got = everything["failing"]
@@ -169,12 +163,12 @@ def test_a_fault_in_a_builder_and_a_refusal_of_qnn_are_recorded_rejections(
     assert got["changed"].startswith("OpdbError: aten_relu_default: accepted while partitioning")
 
 
-def test_what_qnn_takes_when_it_is_asked_again_is_delegated(everything: dict[str, Any]) -> None:
-    """HTP's validator refused a product of integers in one run of ExecuTorch's suite, and took it in all others."""
+def test_a_node_accepted_on_retry_is_delegated(everything: dict[str, Any]) -> None:
+    """HTP's validator refused a product of integers in one run of ExecuTorch's suite, and accepted it in all others."""
     assert everything["failing"]["refused once"] == "('aten_relu_default',)"
 
 
-def test_register_changes_only_what_it_says_and_is_undone(everything: dict[str, Any]) -> None:
+def test_register_makes_only_documented_changes_and_is_undone(everything: dict[str, Any]) -> None:
     seen = everything["registry"]
     assert {what for what, holds in seen.items() if not holds} == set()
 
@@ -202,23 +196,23 @@ def test_an_operator_that_cannot_fall_back_names_the_reason(everything: dict[str
     assert "FullyConnected.C1: never a linear" in told
 
 
-def test_a_misspelt_soc_is_one_clear_error(everything: dict[str, Any]) -> None:
+def test_a_misspelled_soc_is_one_clear_error(everything: dict[str, Any]) -> None:
     told = everything["refusals"]["misspelt"]
     assert told == "SoC 'SM8651' is not known to ExecuTorch; did you mean SM8650?"
 
 
-def test_an_unknown_precision_is_refused_before_anything_runs(environment: env.Environment) -> None:
+def test_an_unknown_precision_is_refused_up_front(environment: env.Environment) -> None:
     program = torch.export.export(torch.nn.ReLU(), (torch.randn(2, 4),))
     with pytest.raises(OpdbError, match=r"^precision 'fp32': one of fp16, quantized$"):
         flow.compile_program(program, "SM8650", environment=environment, precision="fp32")
 
 
-def test_keyword_inputs_are_refused_before_anything_runs(environment: env.Environment) -> None:
+def test_keyword_inputs_are_refused_up_front(environment: env.Environment) -> None:
     program = torch.export.export(torch.nn.ReLU(), (), {"input": torch.randn(2, 4)})
     with pytest.raises(OpdbError, match=r"keyword inputs \(input\)"):
         flow.compile_program(program, "SM8650", environment=environment)
 
 
-def test_a_program_that_is_none_is_one_clear_error(environment: env.Environment) -> None:
+def test_an_invalid_program_is_one_clear_error(environment: env.Environment) -> None:
     with pytest.raises(process.ChildError, match="_run_arrays failed: RuntimeError"):
         flow.run_program(b"not a program" * 100, [np.zeros(3, np.float32)], environment=environment)

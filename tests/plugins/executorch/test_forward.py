@@ -70,9 +70,7 @@ def forwarding_copy(environment: env.Environment) -> Path:
 
 
 @pytest.mark.parametrize("soc", [43, 57, 69, 87])  # SM8550, SM8650, SM8750, SM8850
-def test_a_device_of_an_old_program_is_created_through_it_and_not_without(
-    environment: env.Environment, soc: int
-) -> None:
+def test_an_old_programs_device_needs_the_forwarding_library(environment: env.Environment, soc: int) -> None:
     seen, _ = run(environment, forwarding_copy(environment), soc)
     assert seen["providers"] == ["0", "1"] and seen["backend"] == ["0"] and seen["device"] == ["0"]
     assert seen["untouched"] == ["True"]
@@ -80,7 +78,7 @@ def test_a_device_of_an_old_program_is_created_through_it_and_not_without(
     assert direct["providers"] == ["0", "1"] and direct["device"] == ["14001"]
 
 
-def test_a_wrong_soc_is_still_the_vendors_to_refuse(environment: env.Environment) -> None:
+def test_the_vendor_still_refuses_a_wrong_soc(environment: env.Environment) -> None:
     seen, _ = run(environment, forwarding_copy(environment), 60000)
     assert seen["device"] == ["14001"]
 
@@ -108,14 +106,14 @@ def test_a_wrong_real_library_is_one_clear_line(
     assert message in line
 
 
-def test_the_library_itself_as_the_real_one_is_refused(environment: env.Environment) -> None:
+def test_forwarding_to_itself_is_refused(environment: env.Environment) -> None:
     library = forwarding_copy(environment)
     seen, err = run(environment, library, 57, OPDB_QNN_HTP_REAL=str(library))
     assert seen["providers"][0] != "0" and "names the forwarding library itself" in err
 
 
-def test_it_stays_the_first_choice_after_it_was_closed(environment: env.Environment) -> None:
-    """The vendor's library carries the same name; it must not answer the next program that asks for it."""
+def test_the_forwarding_library_stays_loaded_after_close(environment: env.Environment) -> None:
+    """The vendor's library has the same name; it must not serve the next program that loads it."""
     code = (
         "import ctypes as c, _ctypes\n"
         "def ask():\n"
@@ -130,10 +128,10 @@ def test_it_stays_the_first_choice_after_it_was_closed(environment: env.Environm
     assert done.stdout.strip() == "True", done.stderr
 
 
-def test_it_writes_the_estimate_of_each_graph_that_a_program_finalizes(
+def test_estimates_of_finalized_graphs_are_written(
     environment: env.Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same estimate each time, of the same ops; none without the variable."""
+    """The estimate is the same each time, for the same ops; there is none without the variable."""
     module = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Conv2d(8, 8, 3)).eval()
     program = torch.export.export(module, (torch.randn(1, 3, 32, 32),))
     lines = []

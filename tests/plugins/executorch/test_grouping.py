@@ -1,4 +1,4 @@
-"""The partitions of a graph beside those of PyTorch's CapabilityBasedPartitioner, which ExecuTorch calls."""
+"""The partitions of a graph beside those of PyTorch's CapabilityBasedPartitioner, which ExecuTorch uses."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def ours(reads: list[list[int]], joins: list[bool]) -> set[frozenset[int]]:
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_random_graphs_are_cut_alike(seed: int) -> None:
+def test_random_graphs_are_partitioned_like_pytorchs(seed: int) -> None:
     rng = random.Random(seed)
     count, wide = rng.randint(1, 40), rng.choice((2, 5, 40))
     reads = [
@@ -58,17 +58,17 @@ def test_random_graphs_are_cut_alike(seed: int) -> None:
     assert ours(reads, joins) == pytorchs(reads, joins)
 
 
-def test_parts_that_are_not_connected_share_a_graph() -> None:
+def test_unconnected_parts_share_a_graph() -> None:
     assert ours([[], []], [True, True]) == {frozenset({0, 1})}
 
 
-def test_a_node_between_keeps_two_apart() -> None:
+def test_a_host_node_separates_two_partitions() -> None:
     assert ours([[], [0], [1]], [True, False, True]) == {frozenset({0}), frozenset({2})}
     assert ours([[], [0], [0, 1]], [True, False, True]) == {frozenset({0}), frozenset({2})}
 
 
-def test_a_long_graph_takes_no_time() -> None:
-    """1,500 nodes, a third of them on the CPU: seconds if partitions were walked node by node."""
+def test_a_long_graph_is_partitioned_quickly() -> None:
+    """1,500 nodes, a third of them on the CPU: would take seconds if partitions were walked node by node."""
     reads = [[i - 1] if i else [] for i in range(1500)]
     found = as_executorch(reads, [i % 3 != 0 for i in range(1500)])
     assert len({g for g in found if g >= 0}) == 500

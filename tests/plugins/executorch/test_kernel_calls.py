@@ -1,4 +1,4 @@
-"""What the generated tests of a kernel library call and expect."""
+"""Calls and expected values in the generated tests of a kernel library."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def tensor(held: HeldTensor) -> torch.Tensor:
     return torch.tensor(held.values, dtype=TORCH[held.dtype]).reshape(held.shape)
 
 
-def test_expected_floats_are_pytorchs_in_double_precision(known: Kernels) -> None:
+def test_expected_floats_come_from_pytorch_in_double_precision(known: Kernels) -> None:
     for dtype in ("f32", "f16", "bf16"):
         for call in taken(made(known, "aten::gelu.out"), dtype):
             x = tensor(call.arguments["self"])
             assert torch.equal(tensor(call.outs[0]), torch.nn.functional.gelu(x.double()).to(x.dtype))
 
 
-def test_bounds_are_the_specs(known: Kernels) -> None:
+def test_bounds_come_from_the_specs(known: Kernels) -> None:
     (single,) = {c.bounds for c in taken(made(known, "aten::gelu.out"), "f32")}
     assert single == ((16 * 2.0**-23, 1e-6),)
     assert {c.bounds for c in taken(made(known, "aten::add.out"), "i32")} == {((0.0, 0.0),)}
@@ -56,23 +56,25 @@ def test_bounds_are_the_specs(known: Kernels) -> None:
     assert moved == ((0.0, 0.0),)
 
 
-def test_values_mean_something_to_the_op(known: Kernels) -> None:
+def test_inputs_are_in_the_domain_of_the_op(known: Kernels) -> None:
     for word in ("aten::log.out", "aten::sqrt.out", "aten::asin.out", "aten::div.Scalar_out"):
         for call in taken(made(known, word), "f32"):
             assert all(map(math.isfinite, call.outs[0].values)), word
 
 
-def test_conditions_and_rules_decide_what_is_taken(known: Kernels) -> None:
+def test_conditions_and_rules_decide_the_supported_types(known: Kernels) -> None:
     assert made(known, "aten::gelu.out").features == {"f16": True, "f32": True, "f64": False, "bf16": True}
-    # What QNN's libraries alone ask for does not hold here.
+    # Requirements only of QNN's libraries do not apply here.
     assert made(known, "aten::exp.out").features["f32"]
     assert made(known, "aten::bitwise_and.Tensor_out").features["bool8"]
-    assert not made(known, "aten::bitwise_and.Tensor_out").features["i32"]  # no bits of numbers in QNN
+    assert not made(known, "aten::bitwise_and.Tensor_out").features[
+        "i32"
+    ]  # QNN has no bitwise ops on numbers
     index = {c.arguments["index"].dtype for c in made(known, "aten::gather.out").calls if c.taken}
-    assert index == {"i32"}  # the mapping has no indices of 64 bits
+    assert index == {"i32"}  # the mapping has no 64-bit indices
 
 
-def test_ops_of_qnn_are_called_as_the_oracle_is(known: Kernels) -> None:
+def test_qnn_ops_are_called_like_the_oracle(known: Kernels) -> None:
     call = taken(made(known, "LayerNorm"), "f32")[0]
     x, gamma, axes = (call.arguments[n] for n in ("x", "gamma", "axes"))
     beta = call.arguments["beta"]
@@ -83,7 +85,7 @@ def test_ops_of_qnn_are_called_as_the_oracle_is(known: Kernels) -> None:
     assert torch.allclose(tensor(call.outs[0]), want, atol=1e-5)
 
 
-def test_an_op_of_several_inputs_of_one_slot(known: Kernels) -> None:
+def test_ops_with_a_variadic_slot_are_called(known: Kernels) -> None:
     calls = [c for c in taken(made(known, "Concat"), "u8") if c.arguments["axis"] is not None]
     for call in calls:
         xs = [tensor(x) for x in call.arguments["xs"]]
@@ -91,14 +93,14 @@ def test_an_op_of_several_inputs_of_one_slot(known: Kernels) -> None:
     assert calls
 
 
-def test_what_a_library_is_narrowed_to_is_held(known: Kernels) -> None:
+def test_excluded_types_are_listed(known: Kernels) -> None:
     assert made(known, "aten::gelu.out", "f32").left_out == ["f16", "bf16"]
     assert made(known, "aten::gelu.out").left_out == []
 
 
 @pytest.fixture(scope="module")
 def every(known: Kernels) -> tuple[dict[str, KernelTests], set[str]]:
-    """All out variants that there can be kernels of, and the ops of which a C kernel said that it lacks a type."""
+    """All possible out variants of kernels, and the ops whose C kernel reported a missing type."""
     asked: set[str] = set()
     plain = native.run
 
@@ -126,10 +128,10 @@ def test_every_kernel_has_calls(every: tuple[dict[str, KernelTests], set[str]]) 
     assert all(any(t.features.values()) for t in found.values())
 
 
-def test_a_kernel_is_asked_only_where_its_types_depend_on_its_function(
+def test_kernels_are_queried_only_if_types_depend_on_a_parameter(
     every: tuple[dict[str, KernelTests], set[str]],
 ) -> None:
-    """So that one which wrongly refuses does not pass for one that has not the type."""
+    """Otherwise a kernel that wrongly refuses a type would pass for one without that type."""
     assert every[1] == {
         "ElementWiseBinary",
         "ElementWiseNeuron",

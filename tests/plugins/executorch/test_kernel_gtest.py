@@ -31,13 +31,13 @@ pytestmark = [
 #: Floats; floats and whole numbers; a constant in temporary memory; a list of tensors of any type, bytes too; two
 #: results; an op of quantized tensors, which the runtime does not have.
 WORDS = ["aten::gelu.out", "aten::add.out", "aten::mul.Scalar_out", "Concat", "TopK", "Quantize"]
-#: What the library is narrowed to.
+#: Types that the library is restricted to.
 HELD = {"aten::gelu.out": frozenset({"f32"})}
 
 
 @dataclass(frozen=True)
 class Ran:
-    """A folder whose tests were run: the names of those that passed and that failed."""
+    """A folder whose tests were run: the names of passed and failed tests."""
 
     folder: Path
     passed: frozenset[str]
@@ -82,7 +82,7 @@ def test_the_generated_tests_pass(ran: Ran) -> None:
     }  # fmt: skip
 
 
-def test_there_are_tests_of_each_type_and_of_what_is_refused(ran: Ran) -> None:
+def test_each_type_and_refusal_has_a_test(ran: Ran) -> None:
     assert {"OpGeluOutTest.Float", "OpGeluOutTest.DoubleIsRefused", "OpAddOutTest.Long", "OpAddOutTest.BoolIsRefused",
             "OpMulScalarOutTest.UInt16", "OpQnnConcatOutTest.Byte", "OpQnnTopkOutTest.BFloat16",
             "OpQnnQuantizeOutTest.ByteIsRefused",
@@ -90,7 +90,7 @@ def test_there_are_tests_of_each_type_and_of_what_is_refused(ran: Ran) -> None:
             "OpGeluOutTest.MismatchedShapeOfTheResultIsRefused"} <= ran.passed  # fmt: skip
 
 
-def test_what_a_library_leaves_out_is_an_override_that_the_tests_hold(ran: Ran) -> None:
+def test_excluded_types_are_overrides_checked_by_the_tests(ran: Ran) -> None:
     every = yaml.safe_load((ran.folder / "test/supported_features.yaml").read_text())
     own = {e["namespace"]: e for e in every}
     assert own["op_gelu_out"]["dtype_half"] == {
@@ -141,7 +141,7 @@ def edited(file: Path, old: str, new: str) -> str:
     ],
     ids=lambda v: getattr(v, "__name__", ""),
 )
-def test_what_is_broken_fails_its_tests(
+def test_damaged_kernels_fail_their_tests(
     ran: Ran, tmp_path: Path, damage: Callable[[Path], str], failing: set[str]
 ) -> None:
     folder = shutil.copytree(ran.folder, tmp_path / "library")
@@ -151,7 +151,7 @@ def test_what_is_broken_fails_its_tests(
     assert "OpQnnConcatOutTest.Float" in broken.passed
 
 
-def test_without_gtest_make_says_what_to_install(ran: Ran, tmp_path: Path) -> None:
+def test_make_names_the_missing_gtest_packages(ran: Ran, tmp_path: Path) -> None:
     compiler = tmp_path / "none-c++"
     compiler.write_text("#!/bin/sh\nexit 1\n")
     compiler.chmod(0o755)

@@ -1,5 +1,6 @@
-"""What ExecuTorch asks of portable kernels (its kernels/README): no C++ standard library, no allocation, no state, no
-output but by ET_LOG, no exceptions.  Held by the glue between its kernels and the C kernels, which tests/runtime/native judges.
+"""ExecuTorch's requirements for portable kernels (its kernels/README): no C++ standard library, no allocation, no state, no
+output except through ET_LOG, no exceptions.  They hold for the glue between its kernels and the C kernels, which tests/runtime/native
+checks.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ FORBIDDEN = re.compile(
 #: Static data that is no constant.
 STATE = re.compile(r"^\s*static\s+(?!const\b|constexpr\b|inline\b)[^(;=]*[;=]", re.MULTILINE)
 
-#: Registration is no kernel: it runs once, when the library is loaded, and holds what the runtime keeps a pointer to
+#: Registration is not a kernel: it runs once, when the library is loaded, and holds data that the runtime keeps pointers to
 #: (the keys), which kernels were there before, and how often each is called, in atomics.
 REGISTRATION = ("registration.h", "registration.cpp")
 REGISTRATION_HEADERS = {"atomic", "dlfcn.h"}
@@ -40,12 +41,12 @@ REGISTRATION_STD = {"atomic", "memory_order_relaxed"}
 
 
 def plain(source: str) -> str:
-    """Without comments and the insides of texts."""
+    """The source without comments and the contents of strings."""
     return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', " ", source, flags=re.DOTALL)
 
 
 def faults(source: str, headers: set[str] = C_HEADERS, std: set[str] = STD) -> set[str]:
-    """What a source of the glue may not have."""
+    """The forbidden constructs in a source of the glue."""
     included = set(re.findall(r"#\s*include\s+<([^>]+)>", source))
     found = {f"<{h}>" for h in included - headers if not h.startswith("executorch/runtime/")}
     code = re.sub(r"^\s*#\s*include[^\n]*", "", plain(source), flags=re.MULTILINE)
@@ -60,13 +61,13 @@ def known(catalog: Catalog) -> Kernels:
 
 
 @pytest.mark.parametrize("name", kernel_library.RUNTIME)
-def test_the_written_glue_has_no_more_than_it_may(name: str) -> None:
+def test_handwritten_glue_meets_the_restrictions(name: str) -> None:
     own = name in REGISTRATION
     headers = C_HEADERS | (REGISTRATION_HEADERS if own else set())
     assert not faults((RUNTIME / name).read_text(), headers, STD | (REGISTRATION_STD if own else set()))
 
 
-def test_no_generated_kernel_has_more_than_it_may(known: Kernels) -> None:
+def test_generated_kernels_meet_the_restrictions(known: Kernels) -> None:
     found, variants = {}, []
     for variant in known.every():
         try:
@@ -94,19 +95,19 @@ def test_no_generated_kernel_has_more_than_it_may(known: Kernels) -> None:
         ("thread_local int calls;\n", "thread_local"),
     ],
 )
-def test_the_lint_finds_what_it_is_for(source: str, fault: str) -> None:
+def test_the_lint_finds_each_forbidden_construct(source: str, fault: str) -> None:
     assert faults(source) == {fault}
     assert not faults('/* new */ static const int N = 1; const char *s = "throw"; // printf\n')
 
 
-# -- what was compiled
+# -- compiled code
 
 #: Mathematics and memory of the C library, and the runtime's log, end, and tensors.
 MAY_CALL = re.compile(
     r"mem(cpy|set|move|cmp)|floor|pow|sqrt|opdb_\w+|opdb::.*"
     r"|executorch::runtime::(runtime_abort|internal::(vlogf|get_log_timestamp|resize_tensor_impl))\(.*"
 )
-#: Registration asks the runtime for what it has, compares names, and finds the library that has a function.
+#: Registration queries the runtime's kernels, compares names, and finds the library that contains a function.
 REGISTRATION_MAY_CALL = re.compile(
     r"strcmp|dladdr|executorch::runtime::(register_kernels|get_registered_kernels)\(.*"
 )
@@ -133,14 +134,14 @@ def undefined(file: Path, *options: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def built(known: Kernels, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Scalars, texts, lists of numbers and of tensors, constants in temporary memory, two results."""
+    """Scalars, strings, lists of numbers and of tensors, constants in temporary memory, two results."""
     words = ["aten::add.Scalar_out", "aten::gelu.out", "aten::sum.IntList_out", "Concat", "TopK"]
     made = kernels.write(known, kernels.select(known, words), tmp_path_factory.mktemp("lint") / "library")
     make(made.folder, "the kernel library", f"PYTHON={sys.executable}")
     return made.folder
 
 
-def test_compiled_glue_calls_nothing_that_allocates_prints_or_throws(built: Path) -> None:
+def test_compiled_glue_does_not_allocate_print_or_throw(built: Path) -> None:
     objects = sorted((built / "build/src/executorch").glob("*.o"))
     assert len(objects) == 7
     for file in objects:
@@ -150,15 +151,15 @@ def test_compiled_glue_calls_nothing_that_allocates_prints_or_throws(built: Path
         assert not {n for n in called if not MAY_CALL.fullmatch(n)}, file.name
 
 
-def test_compiled_glue_keeps_nothing(built: Path) -> None:
+def test_compiled_glue_has_no_state(built: Path) -> None:
     for file in sorted((built / "build/src/executorch").glob("*.o")):
         assert not STATE_SECTIONS.findall(output("size", "-A", "-d", file)), file.name
-    # What ExecuTorch's generator and registration keep, so that the check is known to see state.
+    # ExecuTorch's own registration keeps state, which shows that the check detects it.
     assert STATE_SECTIONS.findall(
         output("size", "-A", "-d", built / "build/generated/RegisterCodegenUnboxedKernelsEverything.o")
     )
 
 
-def test_the_library_calls_nothing_that_allocates_prints_or_throws(built: Path) -> None:
+def test_the_library_does_not_allocate_print_or_throw(built: Path) -> None:
     called = undefined(built / "libopdb_et_kernels.so", "--dynamic")
     assert not {n for n in called if not LIBRARY_MAY_CALL.fullmatch(n)}

@@ -31,10 +31,10 @@ GAMMA = torch.tensor([0.5, 1.0, 1.5, 2.0])
 
 
 class All(torch.nn.Module):
-    """Every case, and an op of QNN's own, in one program."""
+    """Every case, and one of QNN's own ops, in one program."""
 
     def forward(self, x: torch.Tensor, gamma: torch.Tensor, *given: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """[3, 4], [4], and the inputs of the cases one after the other."""
+        """[3, 4], [4], and the inputs of the cases in order."""
         left = iter(given)
         results = [case.call(*(next(left) for _ in case.inputs)) for case in CASES]
         return (torch.ops.qnn.LayerNorm(x, gamma, None, epsilon=1e-5, axes=[1]), *results)
@@ -42,7 +42,7 @@ class All(torch.nn.Module):
 
 @dataclass(frozen=True)
 class Built:
-    """A program, its inputs, the library for it, and what a child process made of both."""
+    """A program, its inputs, the library for it, and the output of a child process for both."""
 
     program: Path
     inputs: Path
@@ -109,7 +109,7 @@ def is_close(case: Case, got: torch.Tensor, want: torch.Tensor) -> bool:
 
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=[c.op for c in CASES])
-def test_a_program_computes_what_pytorch_does(built: Built, number: int) -> None:
+def test_a_program_matches_pytorch(built: Built, number: int) -> None:
     case = CASES[number]
     want = case.call(*case.inputs)
     assert is_close(case, built.results[1 + number], want), (built.results[1 + number], want)
@@ -121,7 +121,7 @@ def test_an_op_of_qnn_runs_as_a_custom_op(built: Built) -> None:
     assert ["qnn::LayerNorm.out", None, 1, 0] in built.said["runs"]
 
 
-def test_the_kernels_ran_and_not_the_runtimes(built: Built) -> None:
+def test_the_librarys_kernels_ran_instead_of_the_runtimes(built: Built) -> None:
     runtime = kernels.runtime_operators()
     counts: dict[str, list[int]] = {}
     for op, key, called, left in built.said["runs"]:
@@ -134,7 +134,7 @@ def test_the_kernels_ran_and_not_the_runtimes(built: Built) -> None:
     assert all(counts[case.op] == [1, 1] for case in LEFT)
 
 
-def test_what_the_runtime_has_is_said_by_library(built: Built) -> None:
+def test_owners_of_the_runtimes_kernels_are_reported(built: Built) -> None:
     owners = {op: owner for op, key, owner in built.said["owners"] if key is None}
     for case in REPLACED:
         # Since 1.5 the runtime's kernels are in libraries of their own.
@@ -143,7 +143,7 @@ def test_what_the_runtime_has_is_said_by_library(built: Built) -> None:
     assert all(owner is None for _, key, owner in built.said["owners"] if key is not None)
 
 
-def test_a_second_library_is_left_out_and_says_why(built: Built, tmp_path: Path) -> None:
+def test_a_second_library_is_ignored_with_a_reason(built: Built, tmp_path: Path) -> None:
     second = shutil.copyfile(built.made.library, tmp_path / "second.so")
     results, said, log = run(built.program, built.inputs, built.made.library, second)
     assert all(torch.equal(a, b) for a, b in zip(results, built.results, strict=True))
@@ -152,12 +152,12 @@ def test_a_second_library_is_left_out_and_says_why(built: Built, tmp_path: Path)
     assert re.search(rf"aten::square\.out was left out: {built.made.library} has one already", log)
 
 
-def test_without_the_library_the_program_does_not_load(built: Built) -> None:
+def test_the_program_does_not_load_without_the_library(built: Built) -> None:
     with pytest.raises(AssertionError, match="0x14"):
         run(built.program, built.inputs)
 
 
-def test_only_what_the_program_needs_is_in_the_library(built: Built) -> None:
+def test_the_library_has_only_the_programs_kernels(built: Built) -> None:
     files = set(built.made.files)
     assert "src/executorch/op_square_out.cpp" in files and "src/ops/layer_norm.c" in files
     assert not files & {"src/ops/conv2d.c", "src/executorch/op_pow_scalar_out.cpp"}
@@ -165,7 +165,7 @@ def test_only_what_the_program_needs_is_in_the_library(built: Built) -> None:
     assert "T_F32, report)" in shim and "T_UQ8, report)" not in shim
 
 
-def test_arguments_that_no_form_takes_are_an_error_with_the_reason(known: Kernels, tmp_path: Path) -> None:
+def test_unsupported_arguments_are_an_error_with_the_reason(known: Kernels, tmp_path: Path) -> None:
     from executorch.exir import EdgeCompileConfig, to_edge
 
     class Rounded(torch.nn.Module):
@@ -198,12 +198,12 @@ def test_arguments_that_no_form_takes_are_an_error_with_the_reason(known: Kernel
         ("NonMaxSuppression", "NonMaxSuppression needs results whose number is open"),
     ],
 )
-def test_what_can_be_no_kernel_is_refused(known: Kernels, word: str, message: str) -> None:
+def test_operators_that_cannot_be_kernels_are_refused(known: Kernels, word: str, message: str) -> None:
     with pytest.raises(OpdbError, match=message):
         kernels.select(known, [word])
 
 
-def test_what_is_no_program_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_program_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "no.pte"
     file.write_bytes(b"nothing of the kind" * 10)
     with pytest.raises(OpdbError, match=r"no\.pte: not an ExecuTorch program \(\.pte\)"):

@@ -1,4 +1,4 @@
-"""What ExecuTorch gets wrong with its own builders: with opdb's it is right, or left out with a reason."""
+"""Modules that are wrong with ExecuTorch's own builders: with opdb's they are right, or left to the CPU with a reason."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def outcomes(environment: env.Environment, cases: str) -> dict[str, Any]:
 
 
 @pytest.mark.sweep
-def test_each_is_right_or_left_out_with_a_reason(environment: env.Environment) -> None:
+def test_known_faults_are_right_or_left_with_a_reason(environment: env.Environment) -> None:
     bad = {}
     for name, got in outcomes(environment, "OTHERS").items():
         right = not got.raised and got.error <= FP16 and bool(got.left) == (name in LEFT)
@@ -45,7 +45,7 @@ def test_each_is_right_or_left_out_with_a_reason(environment: env.Environment) -
 
 @pytest.mark.sweep
 @pytest.mark.older
-def test_what_was_lowered_whole_and_wrong_is_delegated_and_right(environment: env.Environment) -> None:
+def test_silently_wrong_modules_are_delegated_and_right(environment: env.Environment) -> None:
     silent = outcomes(environment, "WRONG")
     assert len(silent) == 38
     assert {n: got for n, got in silent.items() if got.raised or got.left or got.error > FP16} == {}

@@ -26,7 +26,7 @@ def apply(x: torch.Tensor, steps: tuple[Transform, ...]) -> torch.Tensor:
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[torch.Tensor, tuple[int, ...], tuple[Transform, ...]]:
-    """A tensor, the order in which it is stored, and transforms that a builder asks for."""
+    """A tensor, its storage order, and transforms requested by a builder."""
     order = draw(st.sampled_from(ORDERS))
     sizes = {3: [2, 3, 20], 4: [2, 3, 4, 5], 5: [2, 3, 4, 5, 1]}[len(order)]
     x = torch.arange(120.0).reshape(draw(st.permutations(sizes)))
@@ -44,7 +44,7 @@ def cases(draw: st.DrawFn) -> tuple[torch.Tensor, tuple[int, ...], tuple[Transfo
 
 
 @given(cases())
-def test_remaining_leads_from_what_is_stored_to_what_is_asked(
+def test_remaining_transforms_lead_from_storage_to_the_request(
     case: tuple[torch.Tensor, tuple[int, ...], tuple[Transform, ...]],
 ) -> None:
     x, order, steps = case
@@ -54,7 +54,7 @@ def test_remaining_leads_from_what_is_stored_to_what_is_asked(
 
 
 @given(cases())
-def test_the_ops_of_an_output_lead_back_to_what_is_stored(
+def test_inverse_ops_of_an_output_restore_the_storage_order(
     case: tuple[torch.Tensor, tuple[int, ...], tuple[Transform, ...]],
 ) -> None:
     x, order, steps = case
@@ -67,7 +67,7 @@ def test_the_ops_of_an_output_lead_back_to_what_is_stored(
     assert torch.equal(y, stored)
 
 
-def test_a_convolution_needs_no_transpose_of_its_own() -> None:
+def test_a_convolution_needs_no_extra_transpose() -> None:
     order = (0, 2, 3, 1)
     assert layout.remaining([Transform("permute", order)], order, 4) == ()
     assert layout.remaining([], order, 4) == (Transform("permute", (0, 3, 1, 2)),)
@@ -76,7 +76,7 @@ def test_a_convolution_needs_no_transpose_of_its_own() -> None:
     assert layout.stored((8,), order) == (8,)
 
 
-def test_a_rank_that_the_order_does_not_fit_is_a_rejection() -> None:
+def test_a_rank_that_does_not_match_the_order_is_rejected() -> None:
     with pytest.raises(Rejection, match="rank 3"):
         layout.stored((2, 3, 4), (0, 2, 3, 1))
     with pytest.raises(Rejection, match="dimension 4"):
@@ -101,7 +101,7 @@ ALONG = {
 
 
 @pytest.mark.parametrize("target", ALONG)
-def test_operators_that_are_said_to_commute_do(target: str) -> None:
+def test_operators_listed_as_commuting_do_commute(target: str) -> None:
     order = (0, 2, 3, 1)
     x = torch.randn(2, 3, 4, 5)
     assert layout.commutes(target)
@@ -120,5 +120,5 @@ def test_operators_that_are_said_to_commute_do(target: str) -> None:
         "my.relu.x",
     ],
 )
-def test_operators_that_do_not_commute_are_not_listed(target: str) -> None:
+def test_non_commuting_operators_are_not_listed(target: str) -> None:
     assert not layout.commutes(target)

@@ -1,4 +1,4 @@
-"""What ExecuTorch 1.5 added goes through opdb's flow: delegated, and right."""
+"""Additions of ExecuTorch 1.5 go through opdb's flow: delegated, and right."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def everything(environment: env.Environment) -> dict[str, Any]:
     return found
 
 
-def test_all_is_delegated_and_right(everything: dict[str, Any]) -> None:
+def test_newer_modules_are_delegated_and_right(everything: dict[str, Any]) -> None:
     wrong = {n: got for n, got in everything.items() if isinstance(got, str) or got.left}
     assert wrong == {}
     assert {n: got.steps for n, got in everything.items() if got.steps > got.bound} == dict.fromkeys(
@@ -35,5 +35,5 @@ def test_all_is_delegated_and_right(everything: dict[str, Any]) -> None:
     )
 
 
-def test_the_rotation_is_one_op(everything: dict[str, Any]) -> None:
+def test_the_rotation_becomes_one_op(everything: dict[str, Any]) -> None:
     assert everything["hadamard 16a8w"].delegated == ("qnn_custom_hadamard_transform_default",)

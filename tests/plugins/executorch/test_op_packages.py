@@ -25,22 +25,24 @@ def called(environment: env.Environment, case: str, *arguments: Any) -> Any:
     return process.call(f"package_cases:{case}", *arguments, environment=environment, path=here)
 
 
-def test_an_op_of_one_s_own(custom: Path, environment: env.Environment) -> None:
-    """Its torch operator is generated; opdb's builder is found without a word of the caller."""
+def test_a_custom_op_is_delegated(custom: Path, environment: env.Environment) -> None:
+    """Its torch operator is generated; opdb's builder is found without action by the caller."""
     found = called(environment, "custom", custom)
     assert found["delegated"] == ("opdb_custom_dequantize_add_default", "aten_relu_default")
     assert found["rest"] == ()
-    assert found["error"] <= 2e-2  # the Relu behind it is computed in fp16
+    assert found["error"] <= 2e-2  # the Relu after it is computed in fp16
 
 
-def test_a_word_and_rows_arrive(catalog: Catalog, tmp_path: Path, environment: env.Environment) -> None:
-    """ExecuTorch's own builder writes a list as int64 and ends at a word."""
+def test_string_and_list_parameters_are_passed(
+    catalog: Catalog, tmp_path: Path, environment: env.Environment
+) -> None:
+    """ExecuTorch's own builder writes a list as int64 and fails on a string."""
     made = package.write(catalog, ["Pad"], tmp_path, package="OpdbTest", backend="HTP")
     found = called(environment, "padded", package.build(made), "OpdbTest")
     assert found["rest"] == () and found["error"] == 0.0
 
 
-def test_the_rows_that_the_sdk_s_generator_would_give(custom: Path, environment: env.Environment) -> None:
+def test_rows_match_the_sdks_generator(custom: Path, environment: env.Environment) -> None:
     here, phone = called(environment, "rows", custom)
     assert here == {
         "op_package_name": "OpdbCustom",

@@ -1,4 +1,4 @@
-"""Patches of ExecuTorch: each is needed by the release as it is, and a bug is gone with its patch."""
+"""Patches of ExecuTorch: the unpatched release needs each one, and each bug is fixed by its patch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def asked(environment: env.Environment) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("patch", patches(), ids=lambda p: p.id)
-def test_the_release_as_it_is_needs_what_is_applied(asked: dict[str, Any], patch: Any) -> None:
+def test_the_release_needs_every_applied_patch(asked: dict[str, Any], patch: Any) -> None:
     got = asked[patch.id]
     if not got.left_out:
         assert got.without is True, got.without
@@ -35,13 +35,13 @@ def test_the_release_as_it_is_needs_what_is_applied(asked: dict[str, Any], patch
             assert got.applied is False, got.applied
 
 
-def test_what_is_left_out_is_of_other_releases(asked: dict[str, Any]) -> None:
-    """On a release that opdb was run with; a symbol that is gone ends the range of its patch."""
+def test_omitted_patches_are_for_other_releases(asked: dict[str, Any]) -> None:
+    """Applies to releases that opdb was tested with; a removed symbol ends the range of its patch."""
     left_out = {name for name, got in asked.items() if got.left_out}
     assert left_out == {p.id for p in patches() if not _in_range(p, env.version())}
 
 
-def test_on_a_later_release_self_tests_decide(environment: env.Environment) -> None:
+def test_self_tests_decide_on_a_later_release(environment: env.Environment) -> None:
     said = process.call("patch_cases:on_a_later_release", environment=environment, path=[HERE])
     assert said["applied"] == {p.id for p in patches() if not p.until} & said["there"]
     assert re.fullmatch(
@@ -52,7 +52,7 @@ def test_on_a_later_release_self_tests_decide(environment: env.Environment) -> N
     assert said["raises"] == "its self-test ends with ZeroDivisionError: division by zero"
 
 
-def test_the_command_lists_them(environment: env.Environment) -> None:
+def test_the_command_lists_the_patches(environment: env.Environment) -> None:
     opdb = [sys.executable, "-m", "opdb", "executorch", "patches", "--json"]
     said = json.loads(subprocess.run(opdb, capture_output=True, text=True, check=True).stdout)
     assert said["executorch"] == env.version() and said["known"]
@@ -63,7 +63,7 @@ def test_the_command_lists_them(environment: env.Environment) -> None:
     )
 
 
-def test_the_docs_count_them() -> None:
+def test_the_docs_state_the_number_of_patches() -> None:
     text = (ROOT / "docs/guides/executorch.md").read_text()
     for release in env.RELEASES:
         counts = Counter(p.kind for p in patches() if _in_range(p, release))
@@ -76,8 +76,8 @@ def _in_range(patch: Any, release: str) -> bool:
     return env.numbers(patch.since) <= numbers and not (patch.until and numbers >= env.numbers(patch.until))
 
 
-def test_what_is_replaced_can_be_called_as_before(environment: env.Environment) -> None:
-    """ExecuTorch, its tests and other programs give arguments by their names, too."""
+def test_patched_functions_keep_their_signatures(environment: env.Environment) -> None:
+    """ExecuTorch, its tests and other programs pass arguments by name, too."""
     script = """
 import inspect, json
 from importlib import import_module

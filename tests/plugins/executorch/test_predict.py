@@ -1,4 +1,4 @@
-"""What ``opdb check --executorch`` predicts, beside ExecuTorch's own partitioner with the vendor's validator."""
+"""Predictions of ``opdb check --executorch``, beside ExecuTorch's own partitioner with the vendor's validator."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: env.Envi
     return tmp_path / "predicted_model.py"
 
 
-def test_predictions_are_what_executorch_does(agreement: Any, environment: env.Environment) -> None:
+def test_predictions_match_executorch(agreement: Any, environment: env.Environment) -> None:
     found = agreement.compare([f"executorch.{name}" for name in MODELS], environment)
     assert {o.model: o.error for o in found if o.error} == {}
     assert [d for o in found for d in o.disagreements] == []
@@ -80,7 +80,7 @@ def test_predictions_are_what_executorch_does(agreement: Any, environment: env.E
     assert all(o.nodes for o in found) and any(o.delegated for o in found)
 
 
-def test_rows_have_reasons_and_places(model: Path) -> None:
+def test_rows_have_reasons_and_locations(model: Path) -> None:
     coverage = check_model(f"{model}:make", HTP)
     rows = {r.node: r for r in coverage.rows}
     assert [r.target for r in coverage.rows][:2] == ["aten.linear.default", "aten.relu.default"]
@@ -113,7 +113,7 @@ def test_a_saved_program_is_judged_alike(model: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_what_executorch_refuses_is_one_clear_error(model: Path) -> None:
+def test_executorchs_refusals_are_one_clear_error(model: Path) -> None:
     with pytest.raises(OpdbError, match="needs_data: ExecuTorch's flow fails before it partitions"):
         check_model(f"{model}:needs_data", HTP)
     with pytest.raises(OpdbError, match="for HTP only, not for CPU"):
@@ -123,8 +123,8 @@ def test_what_executorch_refuses_is_one_clear_error(model: Path) -> None:
 
 
 @pytest.mark.sweep
-def test_predictions_on_all_models(agreement: Any, environment: env.Environment) -> None:
-    """Those of packages that are not installed are left out; 99 % of all nodes and all counts of graphs agree."""
+def test_predictions_match_on_all_models(agreement: Any, environment: env.Environment) -> None:
+    """Skips models of missing packages; 99 % of all nodes and all counts of graphs agree."""
     sys.path.insert(0, str(BENCHMARKS))
     from _check_models import MODELS as ALL
 

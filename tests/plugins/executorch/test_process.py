@@ -1,4 +1,4 @@
-"""Child processes: results and errors come back, and what crashes or hangs does no harm."""
+"""Child processes: results and errors are returned, and crashes or hangs do no harm."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def unpicklable(): return lambda: None
 
 @pytest.fixture(autouse=True, params=["started", "forked"])
 def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Children as a user has them, and as other tests have them."""
+    """Starts children as for a user, and as for the other tests."""
     monkeypatch.setattr(process, "_run", forked.started if request.param == "started" else forked.run)
 
 
@@ -43,13 +43,13 @@ def module(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_arguments_and_results_are_passed_on(environment: env.Environment, module: Path) -> None:
+def test_arguments_and_results_are_passed(environment: env.Environment, module: Path) -> None:
     a = np.arange(6.0).reshape(2, 3)
     got = process.call("child_functions:double", a, by=3, environment=environment, path=[module])
     assert np.array_equal(got["a"], a * 3) and got["root"] == str(environment.root)
 
 
-def test_a_users_mistake_comes_back_as_itself(environment: env.Environment, module: Path) -> None:
+def test_a_user_error_is_reraised(environment: env.Environment, module: Path) -> None:
     with pytest.raises(OpdbError, match=r"^this: is wrong; do that$"):
         process.call("child_functions:user_error", environment=environment, path=[module])
 
@@ -63,7 +63,7 @@ def test_a_users_mistake_comes_back_as_itself(environment: env.Environment, modu
         ("unpicklable", "raised", "pickle"),
     ],
 )
-def test_a_failure_says_how_and_shows_the_last_lines(
+def test_a_failure_shows_its_kind_and_last_lines(
     environment: env.Environment, module: Path, function: str, kind: str, words: str
 ) -> None:
     with pytest.raises(process.ChildError) as e:
@@ -89,7 +89,7 @@ def test_a_wrong_entry_is_one_clear_error(environment: env.Environment, module: 
         process.call(entry, environment=environment, path=[module])
 
 
-def test_nothing_is_left_behind(
+def test_no_temporary_files_remain(
     environment: env.Environment, module: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scratch = tmp_path / "scratch"

@@ -1,4 +1,4 @@
-"""torch.ops.qnn.* in ExecuTorch's flow: delegated whole, and right by PyTorch's own operators."""
+"""torch.ops.qnn.* in ExecuTorch's flow: fully delegated, and matching PyTorch's own operators."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opdb.plugins.executorch import env, flow, process
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor, pytest.mark.slow]
 
 
-def test_operators_of_qnn_are_delegated_and_right(environment: env.Environment) -> None:
+def test_qnn_operators_are_delegated_and_right(environment: env.Environment) -> None:
     found = process.call(
         "qnn_cases:outcomes", environment=environment, path=[Path(__file__).parent], timeout=600
     )
@@ -32,7 +32,7 @@ class L2Norm(torch.nn.Module):
         return torch.ops.qnn.L2Norm(x, axis=1)  # type: ignore[no-any-return]
 
 
-def test_a_program_that_names_one_is_compiled_in_another_process(environment: env.Environment) -> None:
+def test_a_program_with_qnn_operators_compiles_in_a_child(environment: env.Environment) -> None:
     program = torch.export.export(L2Norm(), (torch.ones(2, 4),))
     plugin = flow.Plugin("opdb.lower.select:lower", Target("HTP", "SM8650", execution="emulator"))
     compiled = flow.compile_program(program, "SM8650", environment=environment, plugin=plugin)

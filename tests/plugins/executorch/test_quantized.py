@@ -1,4 +1,4 @@
-"""Quantized nodes are one op where HTP has one, with numbers within three steps, or are left with a reason."""
+"""Quantized nodes become one op if HTP has one, with errors within three steps, or are left with a reason."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_quantized_nodes_are_delegated_and_right(environment: env.Environment) -
 
 
 @pytest.mark.parametrize(("soc", "recipe"), [("SM8350", "8a8w"), ("SM8650", "8a8w"), ("SM8650", "16a8w")])
-def test_a_buffer_starts_with_its_values_and_keeps_what_is_written(
+def test_a_buffer_keeps_its_initial_and_written_values(
     environment: env.Environment, soc: str, recipe: str
 ) -> None:
     errors = process.call(
@@ -46,7 +46,7 @@ def test_a_buffer_starts_with_its_values_and_keeps_what_is_written(
     assert max(errors) < 2 / 255 if recipe == "8a8w" else max(errors) < 6 / 65535
 
 
-def test_calibration_leaves_buffers_as_they_were(environment: env.Environment) -> None:
+def test_calibration_does_not_change_buffers(environment: env.Environment) -> None:
     folder = [Path(__file__).parent]
     own, held = process.call(
         "quantized_cases:buffers_after_calibration", environment=environment, path=folder
@@ -65,7 +65,7 @@ def test_calibration_leaves_buffers_as_they_were(environment: env.Environment) -
 def test_each_channel_of_a_batch_norm_has_a_scale(
     environment: env.Environment, soc: str, recipe: str, steps: float
 ) -> None:
-    """ExecuTorch's builder, with one scale for all factors, is off by 252 of 255 steps and 64,663 of 65,535."""
+    """ExecuTorch's builder, with a single scale for all factors, is off by 252 of 255 steps and 64,663 of 65,535."""
     off = process.call(
         "quantized_cases:steps_of_unlike_channels",
         soc, recipe, environment=environment, path=[Path(__file__).parent],
@@ -78,8 +78,8 @@ def test_v68_computes_some_nodes_in_floats(environment: env.Environment) -> None
     assert {name: (got.left, got.steps) for name, got in found.items() if got.left or got.steps > 3.01} == {}
 
 
-def test_what_the_cpu_gives_a_delegate_is_quantized(environment: env.Environment) -> None:
-    """The view's encoding is taken from a Dequantize, which ExecuTorch 1.4.1 would put behind it."""
+def test_cpu_results_for_a_delegate_are_quantized(environment: env.Environment) -> None:
+    """The view's encoding comes from a Dequantize, which ExecuTorch 1.4.1 would put after it."""
     found = process.call(
         "quantized_cases:view_on_the_cpu", environment=environment, path=[Path(__file__).parent]
     )
@@ -87,14 +87,14 @@ def test_what_the_cpu_gives_a_delegate_is_quantized(environment: env.Environment
     assert found.steps <= 3
 
 
-def test_blocks_of_a_linear_layer_are_channels_of_eight_bits(environment: env.Environment) -> None:
+def test_linear_layer_blocks_become_8_bit_channels(environment: env.Environment) -> None:
     steps = process.call(
         "quantized_cases:linear_in_blocks", environment=environment, path=[Path(__file__).parent]
     )
     assert steps <= 20  # as one of 4 bits by channel: OFF
 
 
-def test_results_leave_in_the_order_of_the_program(environment: env.Environment) -> None:
+def test_results_keep_the_programs_order(environment: env.Environment) -> None:
     found = process.call(
         "quantized_cases:several_results", environment=environment, path=[Path(__file__).parent]
     )
@@ -104,7 +104,7 @@ def test_results_leave_in_the_order_of_the_program(environment: env.Environment)
     assert [pytest.approx(row, abs=1e-6) for row in wanted] == values
 
 
-def test_a_mask_of_infinities_is_named_with_the_cure(environment: env.Environment) -> None:
+def test_a_mask_with_infinities_is_reported_with_a_fix(environment: env.Environment) -> None:
     said = process.call(
         "quantized_cases:mask_of_infinities", environment=environment, path=[Path(__file__).parent]
     )

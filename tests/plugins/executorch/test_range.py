@@ -1,4 +1,4 @@
-"""What HTP computes in fp16 of the largest and smallest numbers, of -0, and of results beyond the range."""
+"""HTP's fp16 results for the largest and smallest numbers, for -0, and for results out of range."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.executorch, pytest.mark.vendor, pytest.mark.slow]
 
 
 @pytest.mark.breadth
-def test_functions_of_all_magnitudes(environment: env.Environment) -> None:
+def test_functions_are_right_at_all_magnitudes(environment: env.Environment) -> None:
     """ExecuTorch's builders are off by 131008 in exp, exp2, softplus; by 4 in squares of -0; by 62 in log_softmax."""
     found = process.call("range_cases:errors", environment=environment, path=[Path(__file__).parent])
     assert len(found) == 35

@@ -52,13 +52,13 @@ def test_a_float_module_is_delegated_and_right(everything: dict[str, Any], case:
     assert got.same_types
 
 
-def test_an_operator_that_its_builder_takes_is_not_decomposed(everything: dict[str, Any]) -> None:
+def test_an_operator_with_a_builder_is_not_decomposed(everything: dict[str, Any]) -> None:
     assert everything["floats"]["softplus stays whole"].forms == {"aten_softplus_default": "softplus"}
 
 
 @pytest.mark.parametrize("case", ["softplus 8a8w", "softplus 16a8w", "group_norm 8a8w", "sin 8a8w"])
 def test_a_quantized_module_is_delegated_and_right(everything: dict[str, Any], case: str) -> None:
-    """ExecuTorch has a rule for sin, and none for the others."""
+    """ExecuTorch has a rule for sin, but none for the others."""
     got = everything["quantized"][case]
     assert got.annotated >= 2
     assert got.left == ()
@@ -68,8 +68,8 @@ def test_a_quantized_module_is_delegated_and_right(everything: dict[str, Any], c
 
 
 @pytest.mark.parametrize("case", ["alone", "beside its readers", "of two graphs"])
-def test_a_constant_that_leaves_is_no_result_of_a_graph(everything: dict[str, Any], case: str) -> None:
-    """No op would write it, and ExecuTorch's runtime would take the next result for it."""
+def test_a_returned_constant_is_not_a_graph_output(everything: dict[str, Any], case: str) -> None:
+    """No op would write it, and ExecuTorch's runtime would return the next result instead of it."""
     got = everything["constants that leave"][case]
     assert set(got.left) - {"aten_masked_scatter_default"} == {"aten_full_default"}
     assert got.wrong < FP16 and got.same_types
@@ -84,13 +84,13 @@ def test_an_operator_without_a_builder_is_left_to_the_cpu(everything: dict[str, 
     assert got.error < 0.02
 
 
-def test_a_node_with_results_of_int64_is_left_to_the_cpu(everything: dict[str, Any]) -> None:
+def test_a_node_with_int64_results_is_left_to_the_cpu(everything: dict[str, Any]) -> None:
     got = everything["whole results"]
     assert "Multi output nodes" in got.stock
     assert got.left == ("aten__embedding_bag_default",)
 
 
-def test_with_stock_builders_kept_the_differences_are_told(everything: dict[str, Any]) -> None:
+def test_keep_stock_reports_the_differences(everything: dict[str, Any]) -> None:
     told = everything["compared"]
     assert told["aten.relu.default"] == told["aten.convolution.default"] == ()
     assert told["aten._softmax.default"] == ()
@@ -102,7 +102,7 @@ DTYPES = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.f
 
 @pytest.mark.parametrize("through", DTYPES)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_values_are_kept_by_a_cast_if_pytorch_keeps_them(dtype: torch.dtype, through: torch.dtype) -> None:
+def test_a_cast_keeps_values_if_pytorch_does(dtype: torch.dtype, through: torch.dtype) -> None:
     if dtype.is_floating_point:
         values = torch.tensor([0.5, -1.25, 65504.0, 6e-8, 0.0], dtype=dtype)
         values = values if dtype == torch.float16 else torch.cat([values, torch.tensor([1e30, 1 + 2**-20])])

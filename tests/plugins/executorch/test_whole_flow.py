@@ -1,6 +1,6 @@
-"""Modules that ExecuTorch's passes end at or change, or whose quantized ops HTP lacks: delegated whole, and right.
+"""Modules that ExecuTorch's passes reject or change, or whose quantized ops HTP lacks: fully delegated, and right.
 
-`python benchmarks/whole_flow.py` runs all modules of corpus/operators in this way.
+`python benchmarks/whole_flow.py` runs all modules of corpus/operators this way.
 """
 
 from __future__ import annotations
@@ -73,17 +73,17 @@ def outcomes(environment: env.Environment, names: list[str], recipe: str) -> dic
     return {line["name"]: line["outcome"] for line in lines}
 
 
-def test_floats(environment: env.Environment) -> None:
+def test_float_modules_are_delegated_and_right(environment: env.Environment) -> None:
     found = outcomes(environment, [*ENDED, *CHANGED], "fp16")
     assert found == dict.fromkeys((*ENDED, *CHANGED), "right")
 
 
 @pytest.mark.breadth
-def test_quantized(environment: env.Environment) -> None:
+def test_quantized_modules_are_delegated_and_right(environment: env.Environment) -> None:
     found = outcomes(environment, [*QUANTIZED, *WHOLE_NUMBERS], "8a8w")
     assert found == dict.fromkeys(QUANTIZED, "right") | dict.fromkeys(WHOLE_NUMBERS, "floats")
 
 
-def test_no_cast_of_five_dimensions_to_int64(environment: env.Environment) -> None:
-    """HTP's finalize crashes at one (HTP-0001); the node falls back to the CPU."""
+def test_a_5d_cast_to_int64_is_left_to_the_cpu(environment: env.Environment) -> None:
+    """HTP's finalize crashes on one (HTP-0001); the node falls back to the CPU."""
     assert outcomes(environment, ["to_integers_rank_5"], "fp16") == {"to_integers_rank_5": "partly"}

@@ -1,4 +1,4 @@
-"""Modules that ExecuTorch's quantizer takes by recipes that opdb's flow does not name, with opdb's builders; run in a child."""
+"""Modules quantized by ExecuTorch's quantizer with recipes that opdb's flow lacks, with opdb's builders; run in a child."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ODD = torch.tensor([1.1, float("inf"), -float("inf"), 0.0, float("nan"), 0.6])
 
 
 def halves() -> nn.Module:
-    """With filters of more than one element QNN takes no weights of 8 bits beside halves: they would stay on the CPU."""
+    """QNN has no 8-bit weights with half-precision data for filters of more than one element: they would stay on the CPU."""
     return nn.Sequential(
         nn.Conv2d(8, 8, 1), nn.ReLU(), nn.Conv2d(8, 6, 1, bias=False), nn.Linear(6, 4)
     ).half()
@@ -45,8 +45,9 @@ def quantized(module: nn.Module, inputs: tuple[torch.Tensor, ...], recipe: Quant
 
 
 def everything() -> dict[str, Any]:
-    """``ranges``: of the integers that weights and biases are stored as; ``error``: from PyTorch's quantized module, over the
-    largest value."""
+    """``ranges``: of the integers stored for weights and biases; ``error``: against PyTorch's quantized module, relative to the
+    largest value.
+    """
     found: dict[str, Any] = {}
     opdb.plugins.executorch.register(execution="emulator")
     try:

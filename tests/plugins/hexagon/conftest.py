@@ -1,4 +1,4 @@
-"""The programs for Hexagon that the tests here run, compiled once."""
+"""The Hexagon programs run by these tests, compiled once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opdb.plugins.packages.hexagon_executor import program
 from opdb.spec.catalog import Catalog
 
 HERE = Path(__file__).parent
-#: Where the program with all ops is kept.
+#: The folder of the program with all ops.
 KEPT = HERE.parents[2] / "build" / "hexagon"
 
 
@@ -29,14 +29,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def server(catalog: Catalog) -> Iterator[Server]:
-    """All ops that have a kernel, under QEMU."""
+    """All ops with a kernel, under QEMU."""
     with Server([emulator(), str(program(catalog, KEPT))]) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def built(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> c_library.Library:
-    """What `opdb build Softmax:f16,f32 --target hexagon` makes."""
+    """The library made by `opdb build Softmax:f16,f32 --target hexagon`."""
     needed = {"Softmax": frozenset({"f16", "f32"})}
     made = c_library.write(catalog, needed, tmp_path_factory.mktemp("hexagon") / "lib", target="hexagon")
     c_library.build(made)
@@ -45,7 +45,7 @@ def built(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> c_libra
 
 @pytest.fixture(scope="session")
 def run_program(built: c_library.Library) -> Callable[[str, bytes], bytes]:
-    """Compiles a C file of this folder by the Makefile of ``built``, and runs it with so much input."""
+    """Compiles a C file of this folder with the Makefile of ``built``, and runs it with the given input."""
 
     def run(name: str, given: bytes = b"") -> bytes:
         (built.folder / name).write_bytes((HERE / name).read_bytes())

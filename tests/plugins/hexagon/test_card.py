@@ -1,5 +1,6 @@
-"""Kernels for Cloud AI's card in four threads under QEMU: the bits of the same kernels there, which test_kernels compares with
-x86-64's, and what a wrong kernel gets."""
+"""Kernels for Cloud AI's card in four threads under QEMU: bit-identical to the same kernels there, which test_kernels compares with
+x86-64's, and detection of wrong kernels.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.slow
 USUAL = [("1.21", "MatMul"), ("1.21", "Quantize"), ("1.21", "TopK"), ("1.17", "TopK"), ("5.0.0", "Relu")]
 #: Elements, a scalar parameter, lists, indices, sums of rows, many computed lists.
 MORE = [("1.21", op) for op in ("Relu", "ReduceSum", "Gather", "DequantizeAdd", "RmsNorm", "StridedSlice")]
-#: Little optimized, which compiles twice as fast.
+#: Less optimized, which compiles twice as fast.
 FLAGS = [("-O1" if f == "-O3" else f) for f in aic.COMPILER_ARGS]
 STACK = 12288
 
@@ -44,7 +45,7 @@ def folders(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> dict[
 
 
 def held(config: OpConfig) -> OpConfig:
-    """``config`` with real parameters as Cloud AI has them: float."""
+    """``config`` with real parameters in Cloud AI's type: float."""
     params = [
         replace(p, value=float(np.float32(p.value))) if isinstance(p.value, float) else p
         for p in config.params
@@ -53,7 +54,7 @@ def held(config: OpConfig) -> OpConfig:
 
 
 def fits(config: OpConfig) -> bool:
-    """Whether Cloud AI's tensors can say it: one scale and offset, no gaps."""
+    """True if Cloud AI's tensors can express it: one scale and offset, no missing tensors."""
     return all(
         t.type != "NULL" and t.dtype in aic.TYPES and (t.quant is None or t.quant.encoding == "SCALE_OFFSET")
         for t in (*config.inputs, *config.outputs)
@@ -63,7 +64,7 @@ def fits(config: OpConfig) -> bool:
 @pytest.mark.parametrize(
     ("api", "op"), [*USUAL, *(pytest.param(*one, marks=pytest.mark.breadth) for one in MORE)]
 )
-def test_four_threads_have_the_bits_of_the_kernel(
+def test_four_threads_give_the_bits_of_one(
     api: str, op: str, folders: dict[str, Path], catalog: Catalog, server: Server
 ) -> None:
     folder = folders[api]
@@ -106,7 +107,7 @@ void kernel(const CustomOpContext *ctx, const int32_t threadId) {{
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_what_a_wrong_kernel_does_is_seen(what: str, folders: dict[str, Path], tmp_path: Path) -> None:
+def test_wrong_kernels_are_detected(what: str, folders: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "kernel.c").write_text(SOURCE.format(body=WRONG[what]))
     headers = folders["1.21"] / aic.STAND_IN
     made = compile_card(tmp_path / "kernel.c", headers, "kernel", tmp_path / "program", arrays=False)

@@ -1,4 +1,4 @@
-"""All kernels on all samples, compiled for Hexagon and run by QEMU: the bits of x86-64."""
+"""All kernels on all samples, compiled for Hexagon and run by QEMU: bit-identical to x86-64."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def computed(
 
 
 def without_clones(catalog: Catalog, ops: Sequence[str], folder: Path) -> Path:
-    """The same server for x86-64 with what every machine of it has: the installed library fuses products and sums."""
+    """The server for x86-64 with baseline instructions only: the installed library fuses products and sums."""
     library = c_library.write(catalog, dict.fromkeys(ops, frozenset[str]()), folder)
     sources = [f for f in library.files if f.endswith(".c")]
     command = [*compiler_command(), "-std=gnu11", "-O1", "-DOPDB_NO_CLONES", "-ffp-contract=off", "-Iinclude", "-Isrc/kernels",
@@ -49,7 +49,7 @@ def without_clones(catalog: Catalog, ops: Sequence[str], folder: Path) -> Path:
     return folder / "server"
 
 
-def test_every_kernel_has_the_bits_of_x86_64(catalog: Catalog, server: Server, tmp_path: Path) -> None:
+def test_every_kernel_matches_x86_64_bit_for_bit(catalog: Catalog, server: Server, tmp_path: Path) -> None:
     ops = [name for name, op in catalog.ops.items() if op.kernel is not None]
     samples = [
         (config, data.inputs(f"{op}-{i}-{'/'.join(t.dtype for t in config.inputs)}", config))
@@ -75,7 +75,7 @@ def softmax(*shape: int) -> OpConfig:
     return OpConfig("Softmax", (x,), (ParamConfig("axis", "u32", len(shape) - 1),), (y,))
 
 
-def test_a_kernel_counts_the_same_twice_and_more_for_more(server: Server) -> None:
+def test_instruction_counts_are_repeatable_and_grow_with_size(server: Server) -> None:
     counted = []
     for size in (64, 64, 640):
         server.run(softmax(1, size), [np.linspace(-1, 1, size, dtype=np.float32).reshape(1, size)])
@@ -97,7 +97,7 @@ def test_the_executor_passes_its_cases(op: str, catalog: Catalog, case_set: Call
     assert any(r.matches == "yes" and "packets" in r.detail for r in results)
 
 
-def test_verdicts_and_shapes_are_those_of_this_machine(server: Server) -> None:
+def test_verdicts_and_shapes_match_this_machine(server: Server) -> None:
     good = softmax(2, 3)
     bad = OpConfig(
         "Softmax", good.inputs, (*good.params, ParamConfig("beta", "f32", 0.1)), softmax(2, 4).outputs
@@ -112,7 +112,7 @@ def test_verdicts_and_shapes_are_those_of_this_machine(server: Server) -> None:
         server.run(bad, [np.zeros((2, 3), np.float32)])
 
 
-def test_a_process_that_ends_is_named_and_started_again(server: Server) -> None:
+def test_a_lost_process_is_reported_and_restarted(server: Server) -> None:
     x, y = (
         TensorConfig("", "f32", (1024,)),
         TensorConfig("", "f32", (1024 * 160_000,)),

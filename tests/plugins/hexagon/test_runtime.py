@@ -1,4 +1,4 @@
-"""The C runtime for Hexagon, compiled by clang and run by QEMU, against this machine's arithmetic and Python's text."""
+"""The C runtime for Hexagon, compiled by clang and run by QEMU, against this machine's arithmetic and Python's formatting."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EDGES = (0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 3.0, 1e-310, -5e-324, 2.0**-
 
 
 def numbers() -> tuple[np.ndarray, np.ndarray]:
-    """Any bits, some near 1, and all pairs of edges."""
+    """Random bits, some near 1, and all pairs of edge cases."""
     draw = np.random.default_rng(36)
     any_bits = draw.integers(0, 2**64, (PAIRS, 2), dtype=np.uint64).view(np.float64)
     usual = draw.standard_normal((PAIRS, 2)) * np.exp2(draw.integers(-20, 20, (PAIRS, 2)))
@@ -33,7 +33,7 @@ def rows(run_program: Program) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_what_is_rounded_once_has_the_bits_of_this_machine(rows: tuple[np.ndarray, ...]) -> None:
+def test_correctly_rounded_functions_match_bit_for_bit(rows: tuple[np.ndarray, ...]) -> None:
     a, b, got = rows
     a32, b32 = a.astype(np.float32), b.astype(np.float32)
     up = (b.view(np.uint64) >> np.uint64(54)).astype(np.int32)
@@ -51,7 +51,7 @@ def test_what_is_rounded_once_has_the_bits_of_this_machine(rows: tuple[np.ndarra
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_functions_are_within_half_a_unit_and_little_more(rows: tuple[np.ndarray, ...]) -> None:
+def test_other_functions_are_within_about_half_a_unit(rows: tuple[np.ndarray, ...]) -> None:
     a, _, got = rows
     exact = a.astype(np.longdouble)
     for column, function in enumerate((np.exp, np.sin, np.cos), 11):
@@ -66,7 +66,7 @@ def test_functions_are_within_half_a_unit_and_little_more(rows: tuple[np.ndarray
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_whole_numbers_are_divided_as_in_c(rows: tuple[np.ndarray, ...]) -> None:
+def test_integers_are_divided_as_in_c(rows: tuple[np.ndarray, ...]) -> None:
     a, b, got = rows
     m, n = a.view(np.uint64), b.view(np.uint64)
     u, v = m >> np.uint64(32), n >> np.uint64(40)
@@ -92,7 +92,7 @@ def rest(value: int, of: int) -> int:
     return value % of if value >= 0 else -(-value % of)
 
 
-def test_text_is_pythons(run_program: Program) -> None:
+def test_number_formatting_matches_python(run_program: Program) -> None:
     draw = np.random.default_rng(36)
     values = np.concatenate([
         draw.integers(0, 2**64, 2000, dtype=np.uint64).view(np.float64),
@@ -113,6 +113,6 @@ def test_text_is_pythons(run_program: Program) -> None:
         assert line == want, v
 
 
-def test_scratch_that_no_memory_holds_is_refused(run_program: Program) -> None:
+def test_excessive_scratch_is_refused(run_program: Program) -> None:
     lines = run_program("scratch.c", b"").decode().splitlines()
     assert lines == [f"{2**31 - 1} 4"] * 4  # SIZE_MAX / 2, OPDB_TOO_SMALL

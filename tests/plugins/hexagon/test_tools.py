@@ -1,4 +1,4 @@
-"""What is said where the compiler or the emulator is missing; these tests need neither."""
+"""Errors for a missing compiler or emulator; these tests need neither."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def written(file: Path, text: str) -> Path:
     return file
 
 
-def test_a_part_of_the_compiler_that_is_missing_is_named(programs: Path, catalog: Catalog) -> None:
+def test_missing_compiler_tools_are_named(programs: Path, catalog: Catalog) -> None:
     for tool in ("clang-19", "llvm-ar-19"):
         written(programs / tool, "")
     with pytest.raises(OpdbError, match=r"ld\.lld-19 is not on PATH; install them \(Debian: apt-get install"):
@@ -48,13 +48,15 @@ def test_a_part_of_the_compiler_that_is_missing_is_named(programs: Path, catalog
         ("something else", "no qemu-hexagon, which cannot run"),
     ],
 )
-def test_an_emulator_that_is_too_old_is_refused(programs: Path, said: str, words: str) -> None:
+def test_an_outdated_emulator_is_refused(programs: Path, said: str, words: str) -> None:
     written(programs / "qemu-hexagon", f"echo '{said}'")
     with pytest.raises(OpdbError, match=words):
         emulator()
 
 
-def test_where_the_emulator_is_looked_for(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_emulator_is_found_on_path_or_by_variable(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(
         OpdbError, match=r"no emulator of Hexagon: qemu-hexagon is not on PATH; install QEMU 10"
     ):

@@ -1,4 +1,4 @@
-"""Op packages that tests build: that of the specs, one of an op with every kind of argument, and broken ones."""
+"""Op packages built by tests: the specs' own, one of an op with every kind of argument, and broken ones."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def custom(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> Packag
 
 @pytest.fixture(scope="session")
 def mix_specs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of specs with the op Mix alone, and its kernel mix.c."""
+    """A folder of specs with only the op Mix, and its kernel mix.c."""
     folder = tmp_path_factory.mktemp("mix")
     (folder / "ops").mkdir()
     (folder / "ops" / "Mix.yaml").write_text(MIX)
@@ -217,13 +217,13 @@ def _blur(folder: Path, mix_specs: Path, text: str) -> PackageFolder:
 
 @pytest.fixture(scope="session")
 def blur_htp(mix_specs: Path, tmp_path_factory: pytest.TempPathFactory) -> PackageFolder:
-    """An op whose tiles overlap."""
+    """The package of Blur, whose tiles overlap, for HTP."""
     return _blur(tmp_path_factory.mktemp("blur"), mix_specs, BLUR)
 
 
 @pytest.fixture(scope="session")
 def untiled_htp(mix_specs: Path, tmp_path_factory: pytest.TempPathFactory) -> PackageFolder:
-    """The same op without a tiling."""
+    """The package of Blur without a tiling."""
     text = BLUR[: BLUR.index("  tiling:")] + BLUR[BLUR.index("  dtypes:") :]
     return _blur(tmp_path_factory.mktemp("untiled"), mix_specs, text)
 
@@ -246,7 +246,7 @@ def aic_specs(mix_specs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 def aic_made(
     request: pytest.FixtureRequest, aic_specs: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, Path]:
-    """A generation, and the folder of its package with Mix and Blur, built."""
+    """An interface generation, and the folder of its package with Mix and Blur, built."""
     choice = aic.Choice(request.param, scratch=4096)
     folder = tmp_path_factory.mktemp("aic")
     aic_package.write(
@@ -262,7 +262,7 @@ def aic_made(
 
 @pytest.fixture(scope="session")
 def aic_real(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """DequantizeAdd, Softmax and MatMul for 1.21 as a user builds them."""
+    """DequantizeAdd, Softmax and MatMul for 1.21, as built by a user."""
     written = aic_package.write(
         catalog,
         ["DequantizeAdd", "MatMul", "Softmax"],

@@ -1,4 +1,4 @@
-"""Sources of a C library for some data types: of each kernel that a parameter divides, with one of its types alone."""
+"""Sources of a C library for some data types: each kernel with variants by a parameter, limited to one of its types."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DIVIDED = [
 
 
 @pytest.mark.parametrize(("name", "dtype"), DIVIDED)
-def test_one_type_has_the_choices_that_mean_something_for_it(catalog: Catalog, name: str, dtype: str) -> None:
+def test_one_type_has_only_its_own_variants(catalog: Catalog, name: str, dtype: str) -> None:
     whole = catalog.compiled(name).each
     kind = {"f32": "real", "i32": "whole", "bool8": "truth"}[dtype]
     texts = c_library.sources(catalog, {name: frozenset({dtype})})

@@ -76,7 +76,7 @@ def loaded(aic_made: tuple[str, Path], op: str) -> conformance.Package:
     return conformance.Package(aic_made[1], aic_made[0], op)
 
 
-def test_every_argument_arrives_in_both_kernels(aic_made: tuple[str, Path]) -> None:
+def test_both_kernels_receive_every_argument(aic_made: tuple[str, Path]) -> None:
     """C7, C8, C9, C15, C20 to C23: arrays and counts, or a context, in the order of the configuration."""
 
     def ran() -> None:
@@ -94,7 +94,7 @@ def test_every_argument_arrives_in_both_kernels(aic_made: tuple[str, Path]) -> N
     conformance.in_child(ran)
 
 
-def test_a_refusal_says_why_in_the_log(aic_made: tuple[str, Path]) -> None:
+def test_a_refusal_logs_its_reason(aic_made: tuple[str, Path]) -> None:
     """C7, C32."""
 
     def ran() -> None:
@@ -123,8 +123,8 @@ def test_a_refusal_says_why_in_the_log(aic_made: tuple[str, Path]) -> None:
     conformance.in_child(ran)
 
 
-def test_select_names_kernels_that_exist(aic_made: tuple[str, Path]) -> None:
-    """C9, C22, C23: what select answers is a type of the configuration, and a symbol of its library."""
+def test_select_returns_existing_kernels(aic_made: tuple[str, Path]) -> None:
+    """C9, C22, C23: select returns a type of the configuration, and a symbol of its library."""
 
     def ran() -> None:
         mix = loaded(aic_made, "Mix")
@@ -136,10 +136,10 @@ def test_select_names_kernels_that_exist(aic_made: tuple[str, Path]) -> None:
     conformance.in_child(ran)
 
 
-def test_tiles_read_what_the_spec_says_and_compute_what_the_whole_does(
+def test_tiles_read_only_their_inputs_and_equal_the_whole(
     aic_made: tuple[str, Path], aic_specs: Path
 ) -> None:
-    """C26, C27: each tile runs in four threads with copies of what it reads and nothing else."""
+    """C26, C27: each tile runs in four threads with copies of exactly the data it may read."""
 
     def ran() -> int:
         blur, config = loaded(aic_made, "Blur"), blurred()
@@ -171,7 +171,7 @@ def test_tiles_read_what_the_spec_says_and_compute_what_the_whole_does(
     assert conformance.in_child(ran) > 100
 
 
-def test_threads_in_any_order_and_each_meets_the_others_once(aic_made: tuple[str, Path]) -> None:
+def test_thread_order_does_not_matter_and_barriers_are_met_once(aic_made: tuple[str, Path]) -> None:
     """C25, C31."""
 
     def ran() -> None:
@@ -184,8 +184,8 @@ def test_threads_in_any_order_and_each_meets_the_others_once(aic_made: tuple[str
     conformance.in_child(ran)
 
 
-def test_real_ops_compute_what_python_does(aic_real: Path, catalog: Catalog) -> None:
-    """C35, C36: floats of 32 and 16 bits and quantized types, bit by bit."""
+def test_real_ops_match_the_python_kernels(aic_real: Path, catalog: Catalog) -> None:
+    """C35, C36: floats of 32 and 16 bits and quantized types, bit for bit."""
 
     def ran(name: str) -> int:
         op, of = catalog.compiled(name), conformance.Package(aic_real, "1.21", name)
@@ -208,8 +208,8 @@ def test_real_ops_compute_what_python_does(aic_real: Path, catalog: Catalog) -> 
         assert conformance.in_child(ran, name) >= least
 
 
-def test_ops_that_compute_element_by_element_are_divided(catalog: Catalog, tmp_path: Path) -> None:
-    """C25, C26: without a word in the spec; an input that is stretched keeps the op whole."""
+def test_elementwise_ops_are_tiled_automatically(catalog: Catalog, tmp_path: Path) -> None:
+    """C25, C26: the spec needs no entry; a broadcast input keeps the op whole."""
     aic_package.write(catalog, ["ElementWiseAdd"], aic.Choice("1.21"), tmp_path)
     package.make(tmp_path, "the package", QUICK, "all", "card")
 
@@ -234,7 +234,7 @@ def test_ops_that_compute_element_by_element_are_divided(catalog: Catalog, tmp_p
 
 
 def held(config: OpConfig) -> OpConfig:
-    """With the numbers of parameters that a float holds."""
+    """The config with parameters rounded to floats."""
     return replace(
         config,
         params=tuple(
@@ -243,7 +243,7 @@ def held(config: OpConfig) -> OpConfig:
     )
 
 
-def test_scratch_that_does_not_suffice_is_refused(aic_real: Path) -> None:
+def test_insufficient_scratch_is_refused(aic_real: Path) -> None:
     """C16, C28."""
     big = OpConfig(
         "Softmax",
@@ -259,10 +259,8 @@ def test_scratch_that_does_not_suffice_is_refused(aic_real: Path) -> None:
     )
 
 
-def test_with_headers_that_do_not_say_how_tiles_are_told_ops_stay_whole(
-    aic_specs: Path, tmp_path: Path
-) -> None:
-    """Qualcomm's headers have no OPDB_CLOUD_AI_STAND_IN: what is not public is then left out."""
+def test_ops_are_not_tiled_with_qualcomms_headers(aic_specs: Path, tmp_path: Path) -> None:
+    """Qualcomm's headers have no OPDB_CLOUD_AI_STAND_IN: non-public parts are then omitted."""
     aic_package.write(
         read_catalog(aic_specs), ["Blur"], aic.Choice("1.21"), tmp_path, kernels=[aic_specs / "blur.c"]
     )
@@ -281,7 +279,7 @@ def test_with_headers_that_do_not_say_how_tiles_are_told_ops_stay_whole(
     conformance.in_child(ran)
 
 
-def test_a_package_that_ends_the_process_is_an_error() -> None:
+def test_a_crashing_package_is_an_error() -> None:
     import os
 
     with pytest.raises(OpdbError, match="the package ended the process with"):

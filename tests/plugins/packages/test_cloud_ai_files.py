@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.native, pytest.mark.slow]
 STACK = 12288
 
 
-def test_the_configuration_is_what_readers_expect(aic_made: tuple[str, Path], aic_real: Path) -> None:
+def test_the_configuration_can_be_read(aic_made: tuple[str, Path], aic_real: Path) -> None:
     """C10 to C19, C29, C30."""
     (collection,) = importer.read(aic_real / "custom_op_config.yaml")
     assert [op.name for op in collection.ops] == [
@@ -44,7 +44,7 @@ def test_the_configuration_is_what_readers_expect(aic_made: tuple[str, Path], ai
     assert entry.functions.exists() and all(path.exists() for _, path in entry.kernels.values())
 
 
-def test_libraries_export_what_the_interface_has_and_nothing_else(aic_made: tuple[str, Path]) -> None:
+def test_libraries_export_exactly_the_interface(aic_made: tuple[str, Path]) -> None:
     def symbols(path: Path) -> set[str]:
         done = subprocess.run(
             ["nm", "-D", "--defined-only", path], capture_output=True, text=True, check=True
@@ -60,7 +60,7 @@ def test_libraries_export_what_the_interface_has_and_nothing_else(aic_made: tupl
     assert symbols(folder / aic.card_library("Blur")) == {"BlurAIC"}
 
 
-def test_the_card_s_file_stands_alone_and_keeps_its_limits(aic_real: Path) -> None:
+def test_the_card_source_is_self_contained_and_within_limits(aic_real: Path) -> None:
     """C24, C37: it includes no file of the package, allocates nothing, and its deepest calls fit in the stack."""
     for op in ("DequantizeAdd", "MatMul", "Softmax"):
         file = aic_real / aic.source(op, "aic.c")
@@ -84,7 +84,7 @@ def test_the_card_s_file_stands_alone_and_keeps_its_limits(aic_real: Path) -> No
 
 
 def deepest(graph: str, start: str) -> int:
-    """The most bytes of stack that direct calls from ``start`` on take."""
+    """The maximum bytes of stack used by direct calls from ``start`` on."""
     own = {
         m[1]: int(m[2]) for m in re.finditer(r'node: \{ title: "([^"]+)" label: "[^"]*?\\n(\d+) bytes', graph)
     }
@@ -98,7 +98,7 @@ def deepest(graph: str, start: str) -> int:
     return of(next(n for n in own if n.split(":")[-1] == start))
 
 
-def test_messages_have_ten_specifiers_at_most(aic_real: Path, tmp_path: Path) -> None:
+def test_messages_have_at_most_ten_specifiers(aic_real: Path, tmp_path: Path) -> None:
     """C32, C33."""
 
     def built(statement: str, *flags: str) -> subprocess.CompletedProcess[str]:
@@ -129,7 +129,7 @@ def test_messages_have_ten_specifiers_at_most(aic_real: Path, tmp_path: Path) ->
         assert subprocess.run([tmp_path / "log"], capture_output=True, text=True, check=True).stdout == said
 
 
-def test_the_same_bytes_again_and_with_cmake(aic_specs: Path, tmp_path: Path) -> None:
+def test_builds_are_reproducible_and_work_with_cmake(aic_specs: Path, tmp_path: Path) -> None:
     catalog, kernels = read_catalog(aic_specs), [aic_specs / "blur.c"]
     first = aic_package.write(catalog, ["Blur"], aic.Choice("5.0.0"), tmp_path / "a", kernels=kernels)
     again = aic_package.write(catalog, ["Blur"], aic.Choice("5.0.0"), tmp_path / "b", kernels=kernels)
@@ -146,7 +146,7 @@ def test_the_same_bytes_again_and_with_cmake(aic_specs: Path, tmp_path: Path) ->
     assert all(p.exists() for p in again.libraries)
 
 
-def test_what_no_package_can_have(catalog: Catalog, tmp_path: Path) -> None:
+def test_unsupported_packages_are_rejected(catalog: Catalog, tmp_path: Path) -> None:
     def choice(**fields: Any) -> aic.Choice:
         return aic.Choice(**{"api": "1.21"} | fields)
 
@@ -184,7 +184,7 @@ def test_what_no_package_can_have(catalog: Catalog, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_open_numbers_of_tensors_are_said_by_the_user(catalog: Catalog, tmp_path: Path) -> None:
+def test_the_user_chooses_counts_of_variadic_tensors(catalog: Catalog, tmp_path: Path) -> None:
     counts = aic.Counts({"Concat": 3}, {"Split": 2}, frozenset({"Conv2d.bias", "Conv2d.group"}))
     aic_package.write(catalog, ["Concat", "Conv2d", "Split"], aic.Choice("1.21", counts=counts), tmp_path)
     found = conformance.entries(tmp_path)
@@ -193,7 +193,7 @@ def test_open_numbers_of_tensors_are_said_by_the_user(catalog: Catalog, tmp_path
     assert "name: group" not in (tmp_path / "custom_op_config.yaml").read_text()
 
 
-def test_the_page_lists_the_ops_that_do_not_fit(catalog: Catalog) -> None:
+def test_the_page_lists_the_unsupported_ops(catalog: Catalog) -> None:
     page = (Path(__file__).parents[3] / "docs/guides/cloud-ai.md").read_text(encoding="utf-8")
     (found,) = re.findall(
         r"^(\d+) of the (\d+) ops .*?package\s+for: (.*?)\.$", page, re.MULTILINE | re.DOTALL

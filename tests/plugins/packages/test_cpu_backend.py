@@ -68,7 +68,7 @@ def interface(graph: Graph) -> Interface:
     return Interface(ends("APP_WRITE"), ends("APP_READ"))
 
 
-def test_it_runs_between_native_ops_exactly(custom: PackageFolder) -> None:
+def test_a_package_op_runs_between_native_ops_exactly(custom: PackageFolder) -> None:
     with Backend.open("CPU") as backend:
         made = backend.register_op_package(custom.library)
         assert (made.name, made.ops, made.provider) == ("OpdbCustom", ("DequantizeAdd",), custom.provider)
@@ -80,7 +80,7 @@ def test_it_runs_between_native_ops_exactly(custom: PackageFolder) -> None:
                 assert (y > 0).any() and (y == 0).any()
 
 
-def test_pytorch_says_the_same(custom: PackageFolder) -> None:
+def test_results_match_pytorch(custom: PackageFolder) -> None:
     torch = pytest.importorskip("torch")
     x = data()
     want = torch.relu(
@@ -92,7 +92,7 @@ def test_pytorch_says_the_same(custom: PackageFolder) -> None:
             assert np.array_equal(graph.execute({"x": x})["y"], want.float().numpy())
 
 
-def test_a_refusal_gives_the_rule(custom: PackageFolder) -> None:
+def test_a_refusal_names_the_rule(custom: PackageFolder) -> None:
     with Backend.open("CPU") as backend:
         backend.register_op_package(custom.library)
         wrong = three_ops(bias=np.ones(5, np.float32))
@@ -112,7 +112,7 @@ def test_a_refusal_gives_the_rule(custom: PackageFolder) -> None:
 
 
 def test_each_backend_gets_its_own_reasons(custom: PackageFolder) -> None:
-    """The package knows one log callback, whichever backend asks."""
+    """The package has one log callback, whichever backend calls it."""
     graph = three_ops(bias=np.ones(3, np.float32))
     with Backend.open("CPU") as first, Backend.open("CPU", log_level="error") as second:
         for backend in (first, second):
@@ -122,7 +122,7 @@ def test_each_backend_gets_its_own_reasons(custom: PackageFolder) -> None:
             assert reason.startswith("DequantizeAdd.SHAPE_y: ")
 
 
-def test_threads_have_graphs_of_their_own(custom: PackageFolder) -> None:
+def test_threads_can_run_separate_graphs(custom: PackageFolder) -> None:
     def work(seed: int) -> bool:
         with Backend.open("CPU") as backend:
             backend.register_op_package(custom.library)
@@ -134,7 +134,7 @@ def test_threads_have_graphs_of_their_own(custom: PackageFolder) -> None:
         assert all(pool.map(work, range(8)))
 
 
-def test_graphs_come_and_go(custom: PackageFolder) -> None:
+def test_graphs_can_be_prepared_repeatedly(custom: PackageFolder) -> None:
     with Backend.open("CPU") as backend:
         backend.register_op_package(custom.library)
         for seed in range(20):
@@ -163,7 +163,7 @@ SUM = 0.5 - 50 + 1000 + 200 + 7 + 25  # real, whole, flag, mode, list, rows
 
 
 @pytest.mark.parametrize("inputs", [("x",), ("x", "a"), ("x", None, "b"), ("x", "a", "b")])
-def test_parameters_and_omitted_inputs_arrive(mix: PackageFolder, inputs: tuple[str | None, ...]) -> None:
+def test_parameters_and_omitted_inputs_are_passed(mix: PackageFolder, inputs: tuple[str | None, ...]) -> None:
     values = {n: np.arange(6, dtype=np.float32).reshape(2, 3) + i for i, n in enumerate("xab")}
     want = SUM + sum(values[n] * factor for n, factor in zip("xab", (1, 2, 4), strict=True) if n in inputs)
     with Backend.open("CPU") as backend:
@@ -172,8 +172,8 @@ def test_parameters_and_omitted_inputs_arrive(mix: PackageFolder, inputs: tuple[
             assert np.array_equal(graph.execute({n: values[n] for n in inputs if n})["y"], want)
 
 
-def test_quantised_tensors_keep_their_type(mix: PackageFolder) -> None:
-    """The backend shows uint8 with an encoding; the kernel is chosen by uq8."""
+def test_quantized_tensors_keep_their_type(mix: PackageFolder) -> None:
+    """The backend reports uint8 with an encoding; the kernel is selected by uq8."""
     x = np.arange(6, dtype=np.uint8).reshape(2, 3)
     with Backend.open("CPU") as backend:
         backend.register_op_package(mix.library)
@@ -182,8 +182,8 @@ def test_quantised_tensors_keep_their_type(mix: PackageFolder) -> None:
 
 
 @pytest.mark.parametrize("dtype", HIDDEN)
-def test_types_that_the_backend_does_not_show_are_refused(mix: PackageFolder, dtype: str) -> None:
-    """Mix has no rows of types, so its rules allow them."""
+def test_types_hidden_by_the_backend_are_refused(mix: PackageFolder, dtype: str) -> None:
+    """Mix has no type rows, so its rules allow them."""
     quant = Quant("SCALE_OFFSET", (0.5,), (0,)) if "q" in dtype else None
     graph = mixed(("x",), dtype, quant)
     with Backend.open("CPU") as backend:
@@ -194,8 +194,8 @@ def test_types_that_the_backend_does_not_show_are_refused(mix: PackageFolder, dt
             backend.prepare(graph)
 
 
-def test_a_package_that_takes_them_reads_garbage(broken: Path) -> None:
-    """Such tensors are missing in the node, whose counts are not set: a crash, no memory for so many, or too few."""
+def test_hidden_types_would_give_garbage(broken: Path) -> None:
+    """Their tensors are missing in the node and its counts are unset: a crash, too little memory, or too few inputs."""
     with VendorWorker("CPU", op_packages=[broken]) as worker:
         said = worker.run(mixed(("x",), "i16"), {"x": np.zeros((2, 3), np.int16)})
         assert said.verdict in ("crashed", "no") and said.stage in ("finalize", "execute"), said
@@ -239,7 +239,7 @@ MEMBERS = ("init", "terminate", "getInfo", "validateOpConfig", "createOpImpl", "
         ("NoInfo", 4007, "getInfo function failed"),
     ],
 )
-def test_refusals_of_a_provider(broken: Path, provider: str, code: int, words: str) -> None:
+def test_faulty_providers_are_refused(broken: Path, provider: str, code: int, words: str) -> None:
     with Backend.open("CPU") as backend:
         error = refusal(backend, broken, provider)
         assert error.code == code and words in error.cure
@@ -248,12 +248,12 @@ def test_refusals_of_a_provider(broken: Path, provider: str, code: int, words: s
         assert backend.op_packages == {}
 
 
-def test_other_minor_versions_are_taken(broken: Path) -> None:
+def test_other_minor_versions_are_accepted(broken: Path) -> None:
     with Backend.open("CPU") as backend:
         assert backend.register_op_package(broken, "Minor9").name == "OpdbTest"
 
 
-def test_refusals_of_a_library(custom: PackageFolder, tmp_path: Path) -> None:
+def test_faulty_libraries_are_refused(custom: PackageFolder, tmp_path: Path) -> None:
     with Backend.open("CPU") as backend:
         missing = refusal(backend, tmp_path / "libQnnNone.so")
         assert missing.code == 4005 and "no such file" in missing.cure
@@ -268,7 +268,7 @@ def test_refusals_of_a_library(custom: PackageFolder, tmp_path: Path) -> None:
         assert list(backend.op_packages) == ["OpdbCustom"]
 
 
-def test_other_backends(custom: PackageFolder) -> None:
+def test_other_backends_refuse_the_package(custom: PackageFolder) -> None:
     with Backend.open("IR") as backend:
         assert refusal(backend, custom.library).code == 1000
     # in a child: this process would go on to look for the HTP package of that name in this file
@@ -279,8 +279,8 @@ def test_other_backends(custom: PackageFolder) -> None:
         worker.info()
 
 
-def test_the_saver_writes_it_down(custom: PackageFolder, tmp_path: Path) -> None:
-    """In a process of its own: the Saver records once in each."""
+def test_the_saver_records_the_registration(custom: PackageFolder, tmp_path: Path) -> None:
+    """Runs in a separate process: the Saver records once per process."""
     code = f"""
 from opdb.runtime.qnn.saver import calls, recording
 with recording({str(tmp_path / "text")!r}, "CPU") as backend:
@@ -292,7 +292,7 @@ print([c.arguments for c in made if c.function == "backendRegisterOpPackage"])
     assert str(custom.library) in done.stdout and custom.provider in done.stdout
 
 
-def test_a_node_of_a_package_that_is_not_registered(custom: PackageFolder) -> None:
+def test_a_node_of_an_unregistered_package_is_refused(custom: PackageFolder) -> None:
     graph = three_ops()
     with Backend.open("CPU") as backend:
         assert backend.validate(graph.op_config(graph.ops[1])).code == 4005
@@ -302,7 +302,7 @@ def test_a_node_of_a_package_that_is_not_registered(custom: PackageFolder) -> No
             backend.prepare(graph)
 
 
-def test_default_provider() -> None:
+def test_the_default_provider_follows_from_the_file_name() -> None:
     assert default_provider(Path("/a/libQnnOpdbCustom.so")) == "OpdbCustomInterfaceProvider"
     assert default_provider(Path("Mine.so")) == "MineInterfaceProvider"
 
@@ -310,7 +310,7 @@ def test_default_provider() -> None:
 # -- context binaries
 
 
-def test_a_context_binary_in_the_same_process(custom: PackageFolder) -> None:
+def test_a_context_binary_loads_in_the_same_process(custom: PackageFolder) -> None:
     x = data()
     with Backend.open("CPU") as backend:
         backend.register_op_package(custom.library)
@@ -323,7 +323,7 @@ def test_a_context_binary_in_the_same_process(custom: PackageFolder) -> None:
 
 @pytest.mark.parametrize("level", ["debug", "error"])
 def test_loading_without_the_package_names_it(custom: PackageFolder, level: str) -> None:
-    """QNN itself says 0, and fails at the execution."""
+    """QNN itself returns 0, and fails at execution."""
     with Backend.open("CPU") as backend:
         backend.register_op_package(custom.library)
         with backend.create_context() as context:
@@ -339,7 +339,7 @@ def test_loading_without_the_package_names_it(custom: PackageFolder, level: str)
             assert np.array_equal(loaded.graph("three").execute({"x": data()})["y"], expected(data()))
 
 
-def test_a_context_binary_in_a_fresh_process(custom: PackageFolder, tmp_path: Path) -> None:
+def test_a_context_binary_loads_in_a_fresh_process(custom: PackageFolder, tmp_path: Path) -> None:
     with Backend.open("CPU") as backend:
         backend.register_op_package(custom.library)
         with backend.create_context() as context:
@@ -378,8 +378,8 @@ with Backend.open("CPU") as backend:
     assert np.array_equal(np.array(json.loads(values), np.float32), expected(data()))
 
 
-def test_an_op_without_parameters(catalog: Catalog, tmp_path: Path) -> None:
-    """The backend leaves the number of parameters of such a node undefined."""
+def test_an_op_may_have_no_parameters(catalog: Catalog, tmp_path: Path) -> None:
+    """The backend leaves the number of parameters of this kind of node undefined."""
     made = package.write(catalog, ["Relu"], tmp_path, package="OpdbPlain")
     package.build(made)
     names = ("x", "a", "b", "y")

@@ -1,4 +1,4 @@
-"""The example ops of OpdbCustom in QNN's CPU and HTP backends and in ONNX Runtime: the bytes of the C called from Python."""
+"""The example ops of OpdbCustom in QNN's CPU and HTP backends and in ONNX Runtime: the bytes of the C kernels called from Python."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def configs(catalog: Catalog) -> Iterator[OpConfig]:
                 yield sample_config(compiled, sample, kernel_types(compiled, dtype))
 
 
-def test_pytorch_says_the_same(catalog: Catalog) -> None:
+def test_kernels_match_pytorch(catalog: Catalog) -> None:
     oracle = pytest.importorskip("opdb.measure.conformance.executors.torch_oracle")
     for config in configs(catalog):
         inputs = data_of(config.op, config)
@@ -96,7 +96,7 @@ def test_qnn_gives_the_same_bytes(
 
 
 def test_a_broken_rule_is_named(catalog: Catalog, built: Build) -> None:
-    """Lists and scalars that the rules forbid, one rule of a list of real numbers among them."""
+    """Lists and scalars forbidden by the rules, including a rule about a list of real numbers."""
     band, fake = (next(c for c in configs(catalog) if c.op == op) for op in ("BandEnergy", "FakeQuantize"))
     short = replace(band.params[1], value=(1.0, 0.5), shape=(2,))
     same = [replace(p, value=1.0) if p.name == "low" else p for p in fake.params]

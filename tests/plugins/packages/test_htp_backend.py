@@ -50,7 +50,7 @@ def expected(x: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("soc", SOCS)
-def test_it_computes_exactly(custom_htp: PackageFolder, soc: str) -> None:
+def test_a_package_op_is_exact(custom_htp: PackageFolder, soc: str) -> None:
     with Backend.open("HTP", soc) as backend:
         made = backend.register_op_package(custom_htp.library)
         assert (made.name, made.ops, made.provider) == ("OpdbCustom", ("DequantizeAdd",), custom_htp.provider)
@@ -61,8 +61,8 @@ def test_it_computes_exactly(custom_htp: PackageFolder, soc: str) -> None:
 
 
 @pytest.mark.parametrize("soc", SOCS)
-def test_between_ops_of_qnn(custom_htp: PackageFolder, soc: str) -> None:
-    """Transpose of int8, DequantizeAdd, Relu; a Relu of floats is computed in 16 bits on the newer chips."""
+def test_a_package_op_runs_between_qnn_ops(custom_htp: PackageFolder, soc: str) -> None:
+    """Transpose of int8, DequantizeAdd, Relu; a float Relu is computed in 16 bits on the newer chips."""
     tensors = [
         GraphTensor("x", "i8", (4, 5), "APP_WRITE"),
         GraphTensor("xt", "i8", (5, 4)),
@@ -84,7 +84,7 @@ def test_between_ops_of_qnn(custom_htp: PackageFolder, soc: str) -> None:
             assert np.allclose(y, np.maximum(expected(x.T), 0), rtol=2**-11, atol=0)
 
 
-def test_a_refusal_gives_the_rule(custom_htp: PackageFolder) -> None:
+def test_a_refusal_names_the_rule(custom_htp: PackageFolder) -> None:
     reason = "DequantizeAdd.SHAPE_bias: dimension 0 of bias must be S[-1]; got bias.shape = [5], S = [5, 4]"
     wrong = alone(np.ones(5, np.float32))
     with Backend.open("HTP", "SM8650") as backend:
@@ -122,7 +122,9 @@ SUM = 0.5 - 50 + 1000 + 200 + 7 + 25  # real, whole, flag, mode, list, rows
 
 
 @pytest.mark.parametrize("inputs", [("x",), ("x", "a"), ("x", None, "b"), ("x", "a", "b")])
-def test_parameters_and_omitted_inputs_arrive(mix_htp: PackageFolder, inputs: tuple[str | None, ...]) -> None:
+def test_parameters_and_omitted_inputs_are_passed(
+    mix_htp: PackageFolder, inputs: tuple[str | None, ...]
+) -> None:
     values = {n: np.arange(6, dtype=np.float32).reshape(2, 3) + i for i, n in enumerate("xab")}
     want = SUM + sum(values[n] * factor for n, factor in zip("xab", (1, 2, 4), strict=True) if n in inputs)
     with Backend.open("HTP", "SM8650") as backend:
@@ -140,7 +142,7 @@ def test_quantized_tensors_keep_their_type(mix_htp: PackageFolder) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["i64", "u64", "f64", "uq32"])
-def test_types_that_the_backend_does_not_show_are_refused(mix_htp: PackageFolder, dtype: str) -> None:
+def test_types_hidden_by_the_backend_are_refused(mix_htp: PackageFolder, dtype: str) -> None:
     graph = mixed(("x",), dtype, Quant("SCALE_OFFSET", (0.5,), (0,)) if "q" in dtype else None)
     with Backend.open("HTP", "SM8650") as backend:
         backend.register_op_package(mix_htp.library)
@@ -150,11 +152,11 @@ def test_types_that_the_backend_does_not_show_are_refused(mix_htp: PackageFolder
         )
 
 
-# -- what HTP hides from a package
+# -- details HTP hides from a package
 
 
-def test_graphs_of_other_ranks_follow_each_other(mix_htp: PackageFolder) -> None:
-    """HTP shows [2, 3] and [1, 1, 2, 3] as one; each graph is validated before it is prepared."""
+def test_graphs_of_different_ranks_can_follow_each_other(mix_htp: PackageFolder) -> None:
+    """HTP reports [2, 3] and [1, 1, 2, 3] identically; each graph is validated before it is prepared."""
     x = np.arange(6, dtype=np.float32)
     with Backend.open("HTP", "SM8650") as backend:
         backend.register_op_package(mix_htp.library)
@@ -176,8 +178,8 @@ def test_two_ranks_in_one_graph_are_refused(mix_htp: PackageFolder) -> None:
         assert any("op configs of several ranks were validated" in line for line in caught.value.log)
 
 
-def test_nodes_that_differ_in_parameters_alone(mix_htp: PackageFolder) -> None:
-    """Two nodes of the same shapes and different parameters each get their own."""
+def test_nodes_with_equal_shapes_keep_their_own_parameters(mix_htp: PackageFolder) -> None:
+    """Two nodes have the same shapes and different parameters."""
     first, second = mixed(("x",)), mixed(("x",), numbers=(30, 40))
     tensors = dict(first.tensors) | {"y2": replace(second.tensors["y"], name="y2")}
     more = replace(second.ops[0], name="more", outputs=("y2",))
@@ -206,7 +208,9 @@ def blurred(dtype: str, shape: tuple[int, ...]) -> QnnGraph:
 @pytest.mark.parametrize(
     ("dtype", "shape"), [("uq8", (1, 600, 400, 60)), ("uq8", (3, 5, 7, 12)), ("sq8", (2, 503, 301, 64))]
 )
-def test_tiles_that_overlap(blur_htp: PackageFolder, dtype: str, shape: tuple[int, ...]) -> None:
+def test_overlapping_tiles_give_right_results(
+    blur_htp: PackageFolder, dtype: str, shape: tuple[int, ...]
+) -> None:
     """14 and 19 MB do not fit in VTCM at once."""
     signed = dtype == "sq8"
     x = np.random.default_rng(0).integers(-128 if signed else 0, 128 if signed else 256, shape)
@@ -219,7 +223,7 @@ def test_tiles_that_overlap(blur_htp: PackageFolder, dtype: str, shape: tuple[in
             assert np.array_equal(graph.execute({"x": x.astype(kind)})["y"], want.astype(kind))
 
 
-def test_what_does_not_fit_needs_a_tiling(untiled_htp: PackageFolder) -> None:
+def test_tensors_larger_than_vtcm_need_a_tiling(untiled_htp: PackageFolder) -> None:
     with VendorWorker("HTP", "SM8650", op_packages=[untiled_htp.library]) as worker:
         said = worker.run(blurred("uq8", (1, 600, 400, 60)), {"x": np.zeros((1, 600, 400, 60), np.uint8)})
         assert (said.stage, said.code) == ("finalize", 1002)
@@ -242,7 +246,7 @@ with Backend.open("HTP", "SM8650") as backend:
 """
 
 
-def test_a_context_binary_in_another_process(custom_htp: PackageFolder, tmp_path: Path) -> None:
+def test_a_context_binary_loads_in_another_process(custom_htp: PackageFolder, tmp_path: Path) -> None:
     x = np.arange(20, dtype=np.int8).reshape(5, 4)
     path = tmp_path / "alone.bin"
     with Backend.open("HTP", "SM8650") as backend:
@@ -262,15 +266,15 @@ def test_a_context_binary_in_another_process(custom_htp: PackageFolder, tmp_path
     assert without.returncode != 0 and "DequantizeAdd" in without.stderr
 
 
-def test_no_target_is_named(custom_htp: PackageFolder) -> None:
+def test_the_provider_names_no_target(custom_htp: PackageFolder) -> None:
     with Backend.open("HTP", "SM8650") as backend:
         with pytest.raises(OpPackageError, match=r"4003 .*no such target"):
             backend.register_op_package(custom_htp.library, target="HTP")
         assert backend.register_op_package(custom_htp.library).target is None
 
 
-def test_one_library_for_other_versions_of_qnn(custom_htp: PackageFolder) -> None:
-    """The same file in QNN's libraries of other versions, where they are installed."""
+def test_one_library_works_with_other_qnn_versions(custom_htp: PackageFolder) -> None:
+    """Uses the same file in other versions of QNN's libraries, if installed."""
     others = [found for found in libraries.discover() if found.version != libraries.installed().version]
     if not others:
         pytest.skip("no other version of QNN's libraries is installed: `opdb libraries install 2.7.0`")
@@ -283,7 +287,7 @@ def test_one_library_for_other_versions_of_qnn(custom_htp: PackageFolder) -> Non
             assert said.verdict == "yes" and np.array_equal(said.outputs["y"], expected(x)), found
 
 
-def test_the_same_specs_give_the_same_library(catalog: Catalog, tmp_path: Path) -> None:
+def test_builds_are_reproducible(catalog: Catalog, tmp_path: Path) -> None:
     libraries_ = [
         package.build(package.write(catalog, ["DequantizeAdd"], tmp_path / name, backend="HTP"))
         for name in ("a", "b")
@@ -291,12 +295,12 @@ def test_the_same_specs_give_the_same_library(catalog: Catalog, tmp_path: Path) 
     assert libraries_[0].read_bytes() == libraries_[1].read_bytes()
 
 
-def test_make_builds_it_too(custom_htp: PackageFolder, tmp_path: Path, catalog: Catalog) -> None:
+def test_make_builds_the_same_library(custom_htp: PackageFolder, tmp_path: Path, catalog: Catalog) -> None:
     made = package.write(catalog, ["DequantizeAdd"], tmp_path, backend="HTP")
     package.make(tmp_path, "the op package")
     assert made.library.read_bytes() == custom_htp.library.read_bytes()
 
 
-def test_gpu_packages_are_still_the_vendors(tmp_path: Path, catalog: Catalog) -> None:
+def test_gpu_packages_are_refused(tmp_path: Path, catalog: Catalog) -> None:
     with pytest.raises(OpdbError, match="opdb can neither build nor run that here"):
         package.write(catalog, ["DequantizeAdd"], tmp_path, backend="GPU")

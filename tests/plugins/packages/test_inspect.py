@@ -1,4 +1,4 @@
-"""opdb package inspect: the files of real packages, and files that are none."""
+"""opdb package inspect: real package files, and invalid files."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def library(made: PackageFolder) -> Path:
     return package.build(made)
 
 
-def test_a_package_for_cpu(custom: PackageFolder) -> None:
+def test_a_cpu_package_is_recognized(custom: PackageFolder) -> None:
     found = elf.read(library(custom))
     assert (found.kind, found.bits, found.machine) == ("QNN package for CPU", 64, "x86-64")
     assert found.providers == ("OpdbCustomInterfaceProvider",) and "libQnnHtp.so" not in found.needs
     assert found.loadable
 
 
-def test_a_package_for_htp(custom_htp: PackageFolder) -> None:
+def test_an_htp_package_is_recognized(custom_htp: PackageFolder) -> None:
     found = elf.read(library(custom_htp))
     assert (found.kind, found.providers) == ("QNN package for HTP (QHPI)", ("OpdbCustomInterfaceProvider",))
     assert "libQnnHtp.so" in found.needs
 
 
 @pytest.mark.vendor
-def test_qnn_says_the_ops(custom: PackageFolder, mix: PackageFolder) -> None:
+def test_qnn_lists_the_ops(custom: PackageFolder, mix: PackageFolder) -> None:
     if not any("CPU" in one.present for one in libraries.discover()):
         pytest.skip("no QNN library for CPU")
     for made, ops in ((custom, ("DequantizeAdd",)), (mix, ("Mix",))):
@@ -50,13 +50,13 @@ def test_qnn_says_the_ops(custom: PackageFolder, mix: PackageFolder) -> None:
 
 
 @pytest.mark.vendor
-def test_another_name_of_the_file_is_said(custom: PackageFolder, tmp_path: Path) -> None:
+def test_a_renamed_file_is_reported(custom: PackageFolder, tmp_path: Path) -> None:
     other = shutil.copy(library(custom), tmp_path / "libmine.so")
     loaded = ask(other, elf.read(other), "SM8650")
     assert not loaded.ops and "mineInterfaceProvider" in loaded.why
 
 
-def test_custom_ops_of_onnx_runtime(catalog: Catalog, tmp_path: Path) -> None:
+def test_onnx_runtime_custom_ops_are_recognized(catalog: Catalog, tmp_path: Path) -> None:
     root, _ = ort_package.write(catalog, ["DequantizeAdd"], "opdb", tmp_path / "ort", domain="com.opdb")
     found = elf.read(ort_package.build(root, "opdb"))
     assert found.kind == "custom ops of ONNX Runtime" and "RegisterCustomOps" in found.exports
@@ -77,8 +77,8 @@ def test_the_kind_follows_from_the_symbols(source: str, kind: str, tmp_path: Pat
     assert elf.read(compiled(tmp_path, source, "-shared")).kind == kind
 
 
-def test_a_hexagon_file_is_read_and_not_loaded(custom: PackageFolder, tmp_path: Path) -> None:
-    """The header of Hexagon v73 in front of the tables of a file for this machine."""
+def test_a_hexagon_file_is_read_but_not_loaded(custom: PackageFolder, tmp_path: Path) -> None:
+    """The header of Hexagon v73 before the tables of a file for this machine."""
     content = bytearray(library(custom).read_bytes())
     struct.pack_into("<H", content, 18, 164)  # e_machine: EM_HEXAGON
     struct.pack_into("<I", content, 48, 0x73)  # e_flags of ELF64
@@ -89,7 +89,7 @@ def test_a_hexagon_file_is_read_and_not_loaded(custom: PackageFolder, tmp_path: 
     assert ask(other, found, "SM8650").why == "only a Hexagon v73 machine can load it"
 
 
-def test_what_is_no_shared_library(tmp_path: Path, custom: PackageFolder) -> None:
+def test_files_that_are_not_shared_libraries_are_rejected(tmp_path: Path, custom: PackageFolder) -> None:
     text, cut, empty = tmp_path / "a.so", tmp_path / "cut.so", tmp_path / "empty.so"
     text.write_text("hello")
     empty.write_bytes(b"")
@@ -107,7 +107,7 @@ def test_what_is_no_shared_library(tmp_path: Path, custom: PackageFolder) -> Non
         elf.read(tmp_path / "none.so")
 
 
-def test_the_command(custom: PackageFolder) -> None:
+def test_the_command_prints_text_and_json(custom: PackageFolder) -> None:
     built = str(library(custom))
     lines = said(built).splitlines()
     assert (

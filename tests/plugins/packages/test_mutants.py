@@ -1,4 +1,4 @@
-"""The faults of benchmarks/package_mutants (`make mutants`) name a place of the C as it is, so that none tests nothing."""
+"""Each fault of benchmarks/package_mutants (`make mutants`) matches a place in the current C code, so that none is vacuous."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FAULTS = [(kind, m) for kinds in (MUTANTS, UNSEEN) for kind, mutants in kinds.it
 
 
 @pytest.mark.parametrize(("backend", "mutant"), FAULTS, ids=[f"{b} {m.file} {m.what}" for b, m in FAULTS])
-def test_a_fault_names_one_place(backend: str, mutant: object) -> None:
+def test_each_fault_matches_one_place(backend: str, mutant: object) -> None:
     name = mutant.file  # type: ignore[attr-defined]
     places = (
         ROOT / "runtime/src/packages" / name,
@@ -30,5 +30,5 @@ def test_a_fault_names_one_place(backend: str, mutant: object) -> None:
     assert mutant.new != mutant.old  # type: ignore[attr-defined]
 
 
-def test_no_fault_is_there_twice() -> None:
+def test_faults_are_unique() -> None:
     assert len({(b, m.file, m.old, m.new) for b, m in FAULTS}) == len(FAULTS) >= 60

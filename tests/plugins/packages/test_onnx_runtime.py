@@ -97,7 +97,7 @@ def specs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def built(specs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The op package for HTP, and the custom ops of ONNX Runtime."""
+    """The op package for HTP, and the custom ops for ONNX Runtime."""
     try:
         libraries.find("2.51")
     except OpdbError as missing:
@@ -143,7 +143,7 @@ def sum_model(path: Path, scale: float = 0.5) -> Path:
     return write(path, [add], {"x": (INT8, [2, 3, 4]), "bias": (FLOAT, [4])}, {"y": FLOAT})
 
 
-def test_scalar_parameters_by_the_command(
+def test_the_command_runs_an_op_with_scalar_parameters(
     built: tuple[Path, Path],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -167,8 +167,8 @@ def test_scalar_parameters_by_the_command(
     assert (options["soc_model"], options["htp_arch"]) == ("57", "75")
 
 
-def test_every_kind_of_parameter(built: tuple[Path, Path], tmp_path: Path) -> None:
-    """The provider has one type of integers, and lists without rows: the package knows what the op's are."""
+def test_every_kind_of_parameter_is_passed(built: tuple[Path, Path], tmp_path: Path) -> None:
+    """The provider has a single integer type, and lists without rows: the package converts them to the op's types."""
     given = {"list": [3, 4], "rows": [1, -2, 30, -4], "mode": 2, "flag": 1, "whole": -50}
     mix = node("Mix", ["x", "a", "b"], ["y"], **given)
     inputs = {n: (FLOAT, [2, 3]) for n in "xab"}
@@ -177,7 +177,7 @@ def test_every_kind_of_parameter(built: tuple[Path, Path], tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("soc", ["SM8350", "SM8750"])
-def test_lists_and_two_outputs(built: tuple[Path, Path], tmp_path: Path, soc: str) -> None:
+def test_lists_and_two_outputs_are_passed(built: tuple[Path, Path], tmp_path: Path, soc: str) -> None:
     bands = node("Bands", ["x"], ["energy", "peak"], edges=[0, 2, 5, 8], weights=[1.0, 0.5, 0.25])
     outputs = {"energy": FLOAT, "peak": FLOAT}
     model = write(tmp_path / "bands.onnx", [bands], {"x": (FLOAT, [2, 3, 8])}, outputs)
@@ -188,8 +188,8 @@ def test_lists_and_two_outputs(built: tuple[Path, Path], tmp_path: Path, soc: st
     ]
 
 
-def test_each_op_needs_a_package_of_its_own(built: tuple[Path, Path], specs: Path, tmp_path: Path) -> None:
-    """The provider registers a package once for each op, which QNN takes once."""
+def test_each_op_needs_its_own_package(built: tuple[Path, Path], specs: Path, tmp_path: Path) -> None:
+    """The provider registers a package once for each op, but QNN accepts it once."""
     add = node("DequantizeAdd", ["x", "bias"], ["sum"], scale=0.5)
     bands = node("Bands", ["sum"], ["energy", "peak"], edges=[0, 2, 4], weights=[1.0, 0.5])
     inputs = {"x": (INT8, [2, 3, 4]), "bias": (FLOAT, [4])}
@@ -213,8 +213,8 @@ def test_each_op_needs_a_package_of_its_own(built: tuple[Path, Path], specs: Pat
     assert [(f.name, f.equal) for f in found] == [("energy", True), ("peak", True)]
 
 
-def test_quantized_with_a_halo(built: tuple[Path, Path], tmp_path: Path) -> None:
-    """ONNX writes a quantized op as one of floats between Dequantize and Quantize: within a step."""
+def test_a_quantized_op_with_overlapping_tiles_runs(built: tuple[Path, Path], tmp_path: Path) -> None:
+    """ONNX writes a quantized op as a float op between Dequantize and Quantize: results are within a step."""
     nodes = [
         helper.make_node("DequantizeLinear", ["x", "scale", "zero"], ["real"]),
         node("Blur", ["real"], ["blurred"]),
@@ -226,8 +226,8 @@ def test_quantized_with_a_halo(built: tuple[Path, Path], tmp_path: Path) -> None
     assert found.difference <= 1 and found.shape == (1, 4, 5, 8)
 
 
-def test_a_refusal_gives_the_rule(built: tuple[Path, Path], tmp_path: Path) -> None:
-    """ONNX Runtime says only that a node was left for the CPU."""
+def test_a_refusal_names_the_rule(built: tuple[Path, Path], tmp_path: Path) -> None:
+    """ONNX Runtime only says that a node was left for the CPU."""
     model = sum_model(tmp_path / "sum.onnx", scale=-0.5)
     ops, values = onnx_runtime.ends(model)
     settings = onnx_runtime.on_qnn(ops, [built[0]], custom_ops=[built[1]])
@@ -236,7 +236,7 @@ def test_a_refusal_gives_the_rule(built: tuple[Path, Path], tmp_path: Path) -> N
     assert "DequantizeAdd.C2: " in str(caught.value) and "got scale = -0.5" in str(caught.value)
 
 
-def test_an_input_that_is_left_out_ends_the_provider(built: tuple[Path, Path], tmp_path: Path) -> None:
+def test_an_omitted_input_crashes_the_provider(built: tuple[Path, Path], tmp_path: Path) -> None:
     given = {"list": [3, 4], "rows": [1, -2, 30, -4], "mode": 2, "flag": 1, "whole": -50}
     mix = node("Mix", ["x", "", "b"], ["y"], **given)
     model = write(tmp_path / "mix.onnx", [mix], {n: (FLOAT, [2, 3]) for n in "xb"}, {"y": FLOAT})
@@ -249,8 +249,8 @@ def test_an_input_that_is_left_out_ends_the_provider(built: tuple[Path, Path], t
         onnx_runtime.run(model, settings, values)
 
 
-def test_an_op_that_onnx_runtime_would_fold(catalog: Catalog, tmp_path: Path) -> None:
-    """Its constant folding looks at a node's name alone."""
+def test_constant_folding_by_name_can_be_disabled(catalog: Catalog, tmp_path: Path) -> None:
+    """Its constant folding only looks at a node's name."""
     root, _ = ort_package.write(catalog, ["Shape"], "shape", tmp_path / "ort", domain="com.example")
     library = ort_package.build(root, "shape")
     model = write(
@@ -263,7 +263,7 @@ def test_an_op_that_onnx_runtime_would_fold(catalog: Catalog, tmp_path: Path) ->
     assert y.dtype == np.uint32 and y.tolist() == [2, 3]
 
 
-def test_what_is_wrong_is_said(built: tuple[Path, Path], tmp_path: Path) -> None:
+def test_mistakes_are_reported(built: tuple[Path, Path], tmp_path: Path) -> None:
     open_ = write(
         tmp_path / "open.onnx",
         [node("DequantizeAdd", ["x", "b"], ["y"], scale=1.0)],

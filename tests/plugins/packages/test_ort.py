@@ -1,4 +1,4 @@
-"""Custom-op libraries in the real ONNX Runtime: numbers, shapes, reasons; no header of it is needed."""
+"""Custom-op libraries in the real ONNX Runtime: numbers, shapes, reasons; they need no header from it."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def session(
 FLOAT, INT8, UINT32 = 1, 3, 12
 
 
-def test_the_library_exports_its_entry_and_nothing_else(library: Path) -> None:
+def test_the_library_exports_only_its_entry(library: Path) -> None:
     done = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True)
     assert [line.split()[-1] for line in done.stdout.splitlines()] == ["RegisterCustomOps"]
 
 
-def test_scalar_attributes_and_symbolic_dims(library: Path) -> None:
+def test_scalar_attributes_and_symbolic_dims_are_supported(library: Path) -> None:
     made = session(
         library,
         "DequantizeAdd",
@@ -73,7 +73,7 @@ def test_scalar_attributes_and_symbolic_dims(library: Path) -> None:
         assert np.array_equal(made.run(None, {"x": x, "bias": bias})[0], x * np.float32(0.5) + bias)
 
 
-def test_list_attributes_two_outputs_and_variadic_slots(library: Path) -> None:
+def test_lists_two_outputs_and_variadic_slots_are_supported(library: Path) -> None:
     x = {"x": (FLOAT, [2, 3, 4])}
     summed = session(library, "ReduceSum", x, {"y": FLOAT}, axes=[0, 2], keep_dims=1)
     assert summed.get_outputs()[0].shape == [1, 3, 1]
@@ -89,7 +89,7 @@ def test_list_attributes_two_outputs_and_variadic_slots(library: Path) -> None:
     assert [p.tolist() for p in parts.run(None, {"x": X})] == [X[..., :1].tolist(), X[..., 1:].tolist()]
 
 
-def test_lists_of_rows(library: Path) -> None:
+def test_lists_of_rows_are_supported(library: Path) -> None:
     made = session(
         library,
         "Pad",
@@ -103,13 +103,13 @@ def test_lists_of_rows(library: Path) -> None:
     assert np.array_equal(made.run(None, {"x": X})[0], np.pad(X, [(0, 0), (1, 2), (0, 1)]))
 
 
-def test_a_refusal_gives_the_rule(library: Path) -> None:
+def test_a_refusal_names_the_rule(library: Path) -> None:
     made = session(library, "Softmax", {"x": (FLOAT, [2, 3, 4])}, {"y": FLOAT}, axis=7)
     with pytest.raises(Exception, match=r"Softmax\.C2: axis must be in \[0, the rank of x\); got axis = 7"):
         made.run(None, {"x": X})
 
 
-def test_what_no_library_can_have(catalog: Catalog, tmp_path: Path) -> None:
+def test_unsupported_libraries_are_rejected(catalog: Catalog, tmp_path: Path) -> None:
     for arguments, message in (
         ((["Relu"], "a-b", "com.example"), "not a valid library name"),
         ((["Relu"], "mine", "com example"), "not a valid ONNX domain"),

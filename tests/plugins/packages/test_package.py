@@ -1,4 +1,4 @@
-"""The folder of an op package: what is in it, what is refused, and that the same bytes come out."""
+"""The folder of an op package: its files, refusals, and reproducible builds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def with_op(folder: Path, text: str) -> Catalog:
 
 
 @pytest.mark.native
-def test_the_library_exports_the_provider_and_nothing_else(custom: PackageFolder) -> None:
+def test_the_library_exports_only_the_provider(custom: PackageFolder) -> None:
     done = subprocess.run(
         ["nm", "-D", "--defined-only", custom.library], capture_output=True, text=True, check=True
     )
@@ -41,7 +41,7 @@ def test_the_library_exports_the_provider_and_nothing_else(custom: PackageFolder
 
 
 @pytest.mark.native
-def test_the_same_bytes_in_any_folder_and_with_make(
+def test_builds_are_reproducible_in_any_folder_and_with_make(
     custom: PackageFolder, catalog: Catalog, tmp_path: Path
 ) -> None:
     again = package.write(catalog, ["DequantizeAdd"], tmp_path / "elsewhere")
@@ -53,7 +53,7 @@ def test_the_same_bytes_in_any_folder_and_with_make(
         assert again.library.read_bytes() == built
 
 
-def test_only_what_the_op_needs_is_in_it(custom: PackageFolder) -> None:
+def test_the_package_has_only_the_ops_files(custom: PackageFolder) -> None:
     assert {p for p in custom.files if p.startswith("src/kernels/")} == {
         "src/kernels/dequantize_add.c",
         "src/kernels/kernel.h",
@@ -63,8 +63,8 @@ def test_only_what_the_op_needs_is_in_it(custom: PackageFolder) -> None:
 
 
 @pytest.mark.native
-def test_several_ops_of_qnn_under_another_name(catalog: Catalog, tmp_path: Path) -> None:
-    """With the helpers that their kernels include, and a file that has kernels of other ops too."""
+def test_qnn_ops_can_be_packed_under_another_name(catalog: Catalog, tmp_path: Path) -> None:
+    """The package has the helpers that their kernels include, and a file that also has kernels of other ops."""
     made = package.write(catalog, ["GroupNorm", "MatMul", "Softmax"], tmp_path, package="Mine")
     assert made.package == "Mine" and made.ops == ("GroupNorm", "MatMul", "Softmax")
     package.build(made)
@@ -72,7 +72,7 @@ def test_several_ops_of_qnn_under_another_name(catalog: Catalog, tmp_path: Path)
     assert '"GroupNorm", "MatMul", "Softmax"' in " ".join((tmp_path / "src/Mine.c").read_text().split())
 
 
-def test_helpers_of_kernels_come_along() -> None:
+def test_helpers_of_kernels_are_included() -> None:
     known = {"a.c": '#include "b.h"\n', "b.h": '#include "c.h"\n', "b.c": "", "c.h": "", "d.c": ""}
     assert c_sources.included(["a.c"], known) == {"a.c", "b.h", "b.c", "c.h"}
 
@@ -91,7 +91,7 @@ def test_changed_files_are_not_overwritten(catalog: Catalog, tmp_path: Path) -> 
     assert sorted(json.loads(before)["files"]) == sorted(made.files)
 
 
-def test_a_foreign_folder_is_left_alone(catalog: Catalog, tmp_path: Path) -> None:
+def test_a_foreign_folder_is_not_changed(catalog: Catalog, tmp_path: Path) -> None:
     (tmp_path / "Makefile").write_text("all:\n")
     with pytest.raises(OpdbError, match="Makefile: changed since opdb wrote it, or not opdb's"):
         package.write(catalog, ["DequantizeAdd"], tmp_path)
@@ -101,14 +101,14 @@ def test_a_foreign_folder_is_left_alone(catalog: Catalog, tmp_path: Path) -> Non
         package.write(catalog, ["DequantizeAdd"], tmp_path)
 
 
-def test_files_that_are_no_longer_part_of_it_go(catalog: Catalog, tmp_path: Path) -> None:
+def test_obsolete_files_are_removed(catalog: Catalog, tmp_path: Path) -> None:
     package.write(catalog, ["Relu", "Softmax"], tmp_path, package="Mine")
     package.write(catalog, ["Relu"], tmp_path, package="Mine")
     assert not (tmp_path / "src/ops/concat.c").exists() and (tmp_path / "src/ops/relu.c").exists()
 
 
 @pytest.mark.native
-def test_a_kernel_that_does_not_compile(mix_specs: Path, tmp_path: Path) -> None:
+def test_a_kernel_that_does_not_compile_is_reported(mix_specs: Path, tmp_path: Path) -> None:
     bad = tmp_path / "bad.c"
     bad.write_text("opdb_status opdb_mix(int x) { return x; }\n")
     made = package.write(read_catalog(mix_specs), ["Mix"], tmp_path / "out", kernels=[bad])
@@ -117,13 +117,13 @@ def test_a_kernel_that_does_not_compile(mix_specs: Path, tmp_path: Path) -> None
     assert list((tmp_path / "out" / "libs" / "cpu").iterdir()) == []
 
 
-def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_compiler_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "no-such-compiler -O2")
     with pytest.raises(OpdbError, match="no C compiler: 'no-such-compiler' is not on PATH; install one"):
         compiler_command()
 
 
-def test_what_cannot_be_packed(catalog: Catalog, mix_specs: Path, tmp_path: Path) -> None:
+def test_ops_that_cannot_be_packed_are_rejected(catalog: Catalog, mix_specs: Path, tmp_path: Path) -> None:
     with pytest.raises(OpdbError, match=r"Relu: in QNN's own package qti\.aisw"):
         package_folder.folder(catalog, ["Relu"])
     with pytest.raises(OpdbError, match="in QNN's own package"):
@@ -156,15 +156,15 @@ def test_what_cannot_be_packed(catalog: Catalog, mix_specs: Path, tmp_path: Path
         ),
     ],
 )
-def test_specs_that_no_package_can_have(tmp_path: Path, old: str, new: str, message: str) -> None:
-    """Found when anything is generated from them."""
+def test_specs_unsupported_by_packages_are_rejected(tmp_path: Path, old: str, new: str, message: str) -> None:
+    """Generating anything from the specs reports it."""
     catalog = with_op(tmp_path, MIX.replace(old, new))
     with pytest.raises(SpecError) as caught:
         list(packages.c(catalog))
     assert f"specs/ops/Mix.yaml: {message}" in str(caught.value)
 
 
-def test_an_op_without_a_kernel_is_named_in_the_generated_file(tmp_path: Path) -> None:
+def test_the_generated_file_names_ops_without_a_kernel(tmp_path: Path) -> None:
     with_op(tmp_path, MIX)
     catalog = with_op(tmp_path, "op: Bare\npackage: OpdbTest\ninputs: {x: [S...]}\noutputs: {y: [S...]}\n")
     (artifact,) = packages.c(catalog)

@@ -69,8 +69,8 @@ def model(tmp_path: Path) -> Path:
     )
 
 
-def test_ranks_types_and_attributes_of_all_nodes(model: Path) -> None:
-    """C2, C5: ONNX's own nodes are left alone."""
+def test_ranks_types_and_attributes_of_all_nodes_are_read(model: Path) -> None:
+    """C2, C5: ONNX's own nodes are ignored."""
     scaled, dequantize, top = onnx_nodes.read(model)
     assert (scaled.name, scaled.nodes, scaled.first) == ("Scaled", 2, "Scaled_b")
     assert scaled.inputs[0].shapes == [(2, 4), (2, 4)] and scaled.inputs[0].dtypes == ["f32"]
@@ -79,7 +79,9 @@ def test_ranks_types_and_attributes_of_all_nodes(model: Path) -> None:
     assert dequantize.inputs[0].shapes == [("n", 4)] and [p.dtypes for p in top.outputs] == [["f32"], ["i64"]]
 
 
-def test_drafts_and_a_package_of_what_has_a_kernel(model: Path, catalog: Catalog, tmp_path: Path) -> None:
+def test_all_ops_are_drafted_and_ops_with_kernels_packaged(
+    model: Path, catalog: Catalog, tmp_path: Path
+) -> None:
     """C1, C3, C5."""
     (tmp_path / "scaled.c").write_text(SCALED_C)
     made = skeleton.make(catalog, model, tmp_path / "out", domain="com.acme", kernels=[tmp_path / "scaled.c"])
@@ -117,7 +119,7 @@ def test_drafts_and_a_package_of_what_has_a_kernel(model: Path, catalog: Catalog
     conformance.in_child(ran)
 
 
-def test_a_second_time_nothing_is_overwritten(model: Path, catalog: Catalog, tmp_path: Path) -> None:
+def test_a_second_run_overwrites_nothing(model: Path, catalog: Catalog, tmp_path: Path) -> None:
     made = skeleton.make(catalog, model, tmp_path / "out")
     made.drafts["Top2"].write_text("mine\n")
     with pytest.raises(
@@ -129,7 +131,7 @@ def test_a_second_time_nothing_is_overwritten(model: Path, catalog: Catalog, tmp
     assert "op: Top2" in made.drafts["Top2"].read_text()
 
 
-def test_models_that_cannot_be_read(catalog: Catalog, tmp_path: Path) -> None:
+def test_unusable_models_are_rejected(catalog: Catalog, tmp_path: Path) -> None:
     x = {"x": (FLOAT, [2, 4])}
     y = {"y": (FLOAT, [2, 4])}
 

@@ -38,7 +38,7 @@ class Custom(torch.nn.Module):
 
 
 class Parameters(torch.nn.Module):
-    """A word, rows, a list; several results."""
+    """Parameters: a string, rows, a list; several results."""
 
     def forward(self, x: torch.Tensor) -> Any:
         y = torch.ops.qnn.Pad(x, scheme="MIRROR_REFLECT", pad_amount=[0, 0, 1, 2, 3, 0])
@@ -56,13 +56,13 @@ def test_a_call_runs_the_kernel() -> None:
     assert "OpdbCustom.DequantizeAdd.default" in opdb.programs.torch_ops.targets()
 
 
-def test_pytorch_s_own_checks() -> None:
+def test_operators_pass_pytorchs_own_checks() -> None:
     call = torch.ops.OpdbCustom.DequantizeAdd.default
     found = torch.library.opcheck(call, (X, BIAS), {"scale": 0.5})
     assert set(found.values()) == {"SUCCESS"} and len(found) == 4
 
 
-def test_it_is_exported_and_taken_by_its_op() -> None:
+def test_a_package_operator_is_exported_and_supported() -> None:
     program = export(Custom(), (X,))
     found = check_program(program, Target("HTP", "SM8650", execution="emulator"))
     assert [(r.target, r.verdict, r.form) for r in found.rows] == [
@@ -80,7 +80,7 @@ def written(model: torch.nn.Module, x: torch.Tensor, path: Path) -> Path:
     return path
 
 
-def test_onnx_has_a_word_rows_and_several_results(catalog: Catalog, tmp_path: Path) -> None:
+def test_onnx_export_has_strings_rows_and_several_results(catalog: Catalog, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     root, _ = ort_package.write(
         catalog, ["Moments", "Pad", "Transpose"], "mine", tmp_path / "ort", domain="com.example"
@@ -94,7 +94,7 @@ def test_onnx_has_a_word_rows_and_several_results(catalog: Catalog, tmp_path: Pa
 
 
 @pytest.mark.vendor
-def test_from_pytorch_to_qnn_by_onnx_runtime(
+def test_a_pytorch_model_runs_on_qnn_through_onnx_runtime(
     catalog: Catalog, custom_htp: PackageFolder, tmp_path: Path
 ) -> None:
     pytest.importorskip("onnxruntime")

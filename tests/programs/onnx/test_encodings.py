@@ -1,7 +1,7 @@
-"""Encodings from elsewhere: an ONNX file in floats with them is the graph that its QDQ file is, and AIMET's are read as written.
+"""Encodings from files: a float ONNX file with them gives the graph of its QDQ file, and AIMET's are read as written.
 
-``files`` has a model of Conv, Relu, GlobalAveragePool, Flatten and Gemm with what AIMET 2.42 exports for it (int8, a scale for each
-channel, htp_v73): its encodings in each version, and the QDQ file with the same encodings, which ONNX Runtime computes.
+``files`` has a model of Conv, Relu, GlobalAveragePool, Flatten and Gemm with the exports of AIMET 2.42 for it (int8, a scale for each
+channel, htp_v73): its encodings in each version, and the QDQ file with the same encodings, which ONNX Runtime runs.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ def graph_of(path: Path, encodings: Path | None = None) -> QnnGraph:
 
 
 def described(graph: QnnGraph) -> list[Any]:
-    """Types and encodings of what each op reads and writes, in the order of the ops, without a bias's.
+    """Types and encodings of each op's inputs and outputs, in op order, without a bias's.
 
-    ONNX Runtime leaves out a Relu whose result's encoding begins at 0.
+    ONNX Runtime drops a Relu if its result's encoding begins at 0.
     """
     found = []
     for op in graph.ops:
@@ -96,7 +96,7 @@ def described(graph: QnnGraph) -> list[Any]:
 
 @pytest.mark.parametrize("by_channel", [False, True])
 @pytest.mark.parametrize("kind", [QuantType.QUInt8, QuantType.QInt8, QuantType.QUInt16])
-def test_the_encodings_of_a_qdq_file_make_its_graph(folder: Path, kind: QuantType, by_channel: bool) -> None:
+def test_encodings_of_a_qdq_file_give_its_graph(folder: Path, kind: QuantType, by_channel: bool) -> None:
     quantized = folder / "qdq.onnx"
     quantize_static(
         str(folder / "net.onnx"), str(quantized), Reader(), quant_format=QuantFormat.QDQ, per_channel=by_channel,
@@ -113,7 +113,7 @@ def test_the_encodings_of_a_qdq_file_make_its_graph(folder: Path, kind: QuantTyp
 
 
 def aimet(folder: Path, version: str) -> Path:
-    """Encodings as AIMET's specification of the version writes them."""
+    """Encodings in the format of AIMET's specification of the version."""
     weights = {
         w.name: onnx.numpy_helper.to_array(w) for w in onnx.load(str(folder / "net.onnx")).graph.initializer
     }
@@ -157,7 +157,7 @@ def aimet(folder: Path, version: str) -> Path:
 
 
 @pytest.mark.parametrize("version", ["0.6.1", "1.0.0"])
-def test_aimets_encodings(folder: Path, version: str) -> None:
+def test_aimets_encodings_are_read(folder: Path, version: str) -> None:
     graph = graph_of(folder / "net.onnx", aimet(folder, version))
     quants = [t.quant for t in graph.tensors.values() if t.quant is not None]
     assert any(np.isclose(q.scale[0], 0.03) and q.offset == (-120,) for q in quants)
@@ -175,7 +175,7 @@ def test_aimets_encodings(folder: Path, version: str) -> None:
         ('{"activation_encodings": {"z": [{"bitwidth": 8, "offset": 0, "scale": 1}]}, "param_encodings": {}}', "none of its 1 names"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read(folder: Path, text: str, message: str) -> None:
+def test_malformed_encodings_are_rejected(folder: Path, text: str, message: str) -> None:
     (folder / "bad.encodings").write_text(text)
     with pytest.raises(OpdbError, match=message):
         load_program(str(folder / "net.onnx"), None, str(folder / "bad.encodings"))
@@ -184,7 +184,7 @@ def test_what_cannot_be_read(folder: Path, text: str, message: str) -> None:
 def model(
     path: Path, nodes: list[Any], x: list[int], y: list[int], weights: dict[str, Values] | None = None
 ) -> Path:
-    """From ``x`` to ``y``."""
+    """A model from ``x`` to ``y``."""
     value = helper.make_tensor_value_info
     held = [numpy_helper.from_array(w, name) for name, w in (weights or {}).items()]
     ends = [value("x", TensorProto.FLOAT, x)], [value("y", TensorProto.FLOAT, y)]
@@ -194,7 +194,7 @@ def model(
 
 
 def version_2(path: Path, **tensors: tuple[Any, ...]) -> Path:
-    """Encodings by name: the data type, the scale or scales, the zero point or points, the axis."""
+    """Writes encodings by name: the data type, the scale or scales, the zero point or points, the axis."""
     fields = ("output_dtype", "y_scale", "y_zero_point", "axis")
     entries = [{"name": n, **dict(zip(fields, t, strict=False))} for n, t in tensors.items()]
     path.write_text(json.dumps({"version": "2.0.0", "encodings": entries}))
@@ -202,7 +202,7 @@ def version_2(path: Path, **tensors: tuple[Any, ...]) -> Path:
 
 
 def version_0(path: Path, **tensors: tuple[Any, ...]) -> Path:
-    """The same in version 0.6.1, without the axis."""
+    """Writes the encodings in version 0.6.1, without the axis."""
     found = {}
     for name, (kind, scales, zeros, *_) in tensors.items():
         each = np.broadcast_arrays(np.atleast_1d(scales), np.atleast_1d(zeros))
@@ -221,7 +221,7 @@ def version_0(path: Path, **tensors: tuple[Any, ...]) -> Path:
 
 
 def encoded(values: Values, kind: str, scale: Any, zero: int = 0, axis: int = 0) -> Values:
-    """What ``values`` are as stored integers."""
+    """``values`` rounded to stored integers, as real numbers."""
     scales = np.asarray(scale, np.float64)
     if scales.ndim:
         scales = scales.reshape([-1 if d == axis else 1 for d in range(values.ndim)])
@@ -231,7 +231,7 @@ def encoded(values: Values, kind: str, scale: Any, zero: int = 0, axis: int = 0)
 
 
 def on_steps(shape: tuple[int, ...], scale: float, zero: int = 0, seed: int = 0) -> Values:
-    """Inputs that uint8 holds: HTP rounds floats to 16 bits first, which would move others to the next step."""
+    """Inputs exact in uint8: HTP rounds floats to 16 bits first, which would move others to the next step."""
     stored = np.random.default_rng(seed).integers(0, 256, shape)
     return np.asarray((stored - zero) * scale, np.float32)
 
@@ -241,7 +241,7 @@ def convolved(x: Values, w: Values) -> Values:
 
 
 def ran(call: Here, path: Path, encodings: Path, x: Values, folder: Path) -> Values:
-    """What `opdb compile` and `opdb run` make of ``x``, in floats."""
+    """The result of `opdb compile` and `opdb run` for ``x``, in floats."""
     context, given, results = folder / "made.bin", folder / "given.npz", folder / "out.npz"
     how = ("--soc", "SM8650", "--execution", "emulator", "--encodings", encodings)
     made = call("compile", path, *how, "-o", context)
@@ -257,7 +257,7 @@ CONV = helper.make_node("Conv", ["x", "w"], ["y"], name="conv", pads=[1, 1, 1, 1
 
 @pytest.mark.vendor
 @pytest.mark.parametrize("written", [version_0, version_2])
-def test_a_relu_with_encodings(tmp_path: Path, capsys: pytest.CaptureFixture[str], written: Any) -> None:
+def test_a_relu_uses_its_encodings(tmp_path: Path, capsys: pytest.CaptureFixture[str], written: Any) -> None:
     call, path = (
         Here(capsys),
         model(tmp_path / "relu.onnx", [helper.make_node("Relu", ["x"], ["y"])], [1, 64], [1, 64]),
@@ -274,10 +274,10 @@ def test_a_relu_with_encodings(tmp_path: Path, capsys: pytest.CaptureFixture[str
 @pytest.mark.vendor
 @pytest.mark.parametrize("written", [version_0, version_2])
 @pytest.mark.parametrize("relu", [False, True])
-def test_a_convolution_with_encodings(
+def test_a_convolution_uses_its_encodings(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], relu: bool, written: Any
 ) -> None:
-    """The weight in floats, with one encoding, and with one for each channel, whose sizes differ much."""
+    """The weight is in floats, with one encoding, and with one per channel, of very different sizes."""
     rng, call = np.random.default_rng(0), Here(capsys)
     w = (rng.standard_normal((8, 3, 3, 3)) * 2.0 ** np.arange(-6, 2)[:, None, None, None]).astype(np.float32)
     nodes = [CONV]
@@ -305,8 +305,8 @@ def test_a_convolution_with_encodings(
 
 
 @pytest.mark.vendor
-def test_the_axis_that_a_file_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of a square matrix, whose size tells nothing."""
+def test_the_axis_in_a_file_is_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The matrix is square, so its shape does not tell the axis."""
     rng, call = np.random.default_rng(0), Here(capsys)
     w = (rng.standard_normal((8, 8)) * 2.0 ** np.arange(-6, 2)).astype(np.float32)
     path = model(
@@ -328,7 +328,7 @@ def test_the_axis_that_a_file_says(tmp_path: Path, capsys: pytest.CaptureFixture
 
 @pytest.mark.vendor
 @pytest.mark.parametrize("name", [*(f"aimet-net-{v}.encodings" for v in VERSIONS), "aimet-net-qdq.onnx"])
-def test_what_aimet_exports_gives_the_numbers_of_its_qdq_file(
+def test_aimets_exports_give_the_results_of_its_qdq_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     options = onnxruntime.SessionOptions()  # its kernels for integers saturate in between on some CPUs
@@ -344,8 +344,8 @@ def test_what_aimet_exports_gives_the_numbers_of_its_qdq_file(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_all_versions_say_the_same(version: str) -> None:
-    """Of what both name; the QDQ file has the encodings too."""
+def test_all_versions_give_the_same_encodings(version: str) -> None:
+    """Compares the names in both; the QDQ file has the encodings, too."""
     found, qdq = (read_encodings(str(FILES / f"aimet-net-{n}")) for n in (f"{version}.encodings", "qdq.onnx"))
     assert {"x", "r", "p", "y", "w", "g"} <= found.keys() <= qdq.keys()
     for name, encoding in found.items():
@@ -356,7 +356,7 @@ def test_all_versions_say_the_same(version: str) -> None:
 
 @pytest.mark.vendor
 def test_layers_without_encodings_stay_in_floats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The encodings of AIMET's file without those behind the Relu: the Gemm's numbers have no steps."""
+    """The encodings of AIMET's file without those after the Relu: the Gemm is not quantized."""
     document = json.loads((FILES / "aimet-net-2.0.0.encodings").read_text())
     document["encodings"] = [e for e in document["encodings"] if e["name"] in "xrw"]
     (tmp_path / "less.encodings").write_text(json.dumps(document))
@@ -391,7 +391,7 @@ def test_rows_have_the_names_of_the_file(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_rows_of_a_longer_file_have_its_own_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As many operators as encodings and more, in an order in which names could be mistaken."""
+    """The file has more operators than encodings, in an order in which names could be confused."""
     names = ["x", *(f"t{i}" for i in range(1, 12)), "y"]
     kinds = ("Relu", "Sigmoid", "Tanh")
     nodes = [
@@ -412,7 +412,7 @@ def test_rows_of_a_longer_file_have_its_own_names(tmp_path: Path, capsys: pytest
 def test_another_model_of_the_context_has_no_encodings(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """--with: its rows are those of its own file, whose tensors the encodings do not name."""
+    """--with: the other model's rows come from its own file, whose tensors the encodings do not name."""
     first = model(tmp_path / "first.onnx", [helper.make_node("Relu", ["x"], ["y"])], [1, 8], [1, 8])
     strange = [helper.make_node("Relu", ["x"], ["h"]), helper.make_node("Acos", ["h"], ["y"], name="strange")]
     second = model(tmp_path / "second.onnx", strange, [1, 8], [1, 8])
@@ -432,7 +432,7 @@ def test_another_model_of_the_context_has_no_encodings(
     assert done.code == 1 and "at strange second.onnx:2: Acos" in done.out
 
 
-def test_weights_of_constant_nodes(tmp_path: Path) -> None:
+def test_weights_may_come_from_constant_nodes(tmp_path: Path) -> None:
     w = np.random.default_rng(0).standard_normal((8, 3, 3, 3)).astype(np.float32)
     scales = np.abs(w).max((1, 2, 3)) / 127
     constant = helper.make_node("Constant", [], ["w"], value=numpy_helper.from_array(w))
@@ -451,7 +451,9 @@ def test_weights_of_constant_nodes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(made[0], made[1])
 
 
-def test_unknown_names_are_told_with_the_nearest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_names_are_reported_with_the_nearest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     call, path = Here(capsys), FILES / "aimet-net.onnx"
     encodings = version_2(
         tmp_path / "some.encodings",
@@ -486,7 +488,9 @@ def test_unknown_names_are_told_with_the_nearest(tmp_path: Path, capsys: pytest.
         ({"output_dtype": "int32", "y_scale": 0.1}, "there are no encodings in it"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_of_version_2(tmp_path: Path, entry: dict[str, Any], message: str) -> None:
+def test_malformed_version_2_encodings_are_rejected(
+    tmp_path: Path, entry: dict[str, Any], message: str
+) -> None:
     path = tmp_path / "bad.encodings"
     path.write_text(json.dumps({"version": "2.0.0", "encodings": [{"name": "x", **entry}]}))
     with pytest.raises(OpdbError, match=message):

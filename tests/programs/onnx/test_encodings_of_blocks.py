@@ -1,7 +1,7 @@
-"""AIMET's LPBQ: encodings whose scale of a block is an integer times that of its channel, as AIMET 2.42 exports them.
+"""AIMET's LPBQ: encodings in which a block's scale is an integer times its channel's scale, as exported by AIMET 2.42.
 
-``files`` has a model of Conv of 1 by 1, Relu, Conv of 3 by 3, GlobalAveragePool, Flatten, Gemm and MatMul, whose weights are int4 in
-blocks of 16 input channels, its encodings in versions 1.0 and 2.0, and what AIMET's simulation computes.
+``files`` has a model of Conv of 1 by 1, Relu, Conv of 3 by 3, GlobalAveragePool, Flatten, Gemm and MatMul, with int4 weights in
+blocks of 16 input channels, its encodings in versions 1.0 and 2.0, and the results of AIMET's simulation.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HTP = Target("HTP", "SM8550")
 
 
 def written(folder: Path, version: str) -> Path:
-    """The file of a version; that of 2.1 has the scales of 2.0 in one field."""
+    """The file of a version; 2.1 has the scales of 2.0 in one field."""
     if version != "2.1.0":
         return FILES / f"aimet-blocks-{version}.encodings"
     document = json.loads((FILES / "aimet-blocks-2.0.0.encodings").read_text())
@@ -67,8 +67,8 @@ def graph_of(encodings: Path) -> QnnGraph:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_blocks_of_a_convolution_are_qnns(version: str) -> None:
-    """As the recipe 16a4w-block has them: QNN's blocks in a filter of 1 by 1, a bias in steps of the channel's scale."""
+def test_convolution_blocks_use_qnns_encoding(version: str) -> None:
+    """The result is like that of recipe 16a4w-block: QNN's blocks in a 1 by 1 filter, a bias in steps of the channel's scale."""
     graph = graph_of(FILES / f"aimet-blocks-{version}.encodings")
     entries = json.loads((FILES / "aimet-blocks-1.0.0.encodings").read_text())
     (entry,) = (e for e in entries["param_encodings"] if e["name"] == "a")
@@ -82,8 +82,8 @@ def test_blocks_of_a_convolution_are_qnns(version: str) -> None:
     np.testing.assert_allclose(bias.quant.scale, np.array(entry["scale"]) * x.quant.scale[0], rtol=1e-6)
 
 
-def test_filters_larger_than_1_by_1_have_the_same_numbers_in_8_bits() -> None:
-    """QNN has blocks of 1-by-1 filters alone; an integer of 4 bits times that of its block has 8."""
+def test_larger_filters_are_stored_exactly_in_8_bits() -> None:
+    """QNN has blocks only for 1 by 1 filters; a 4-bit integer times its block's integer fits 8 bits."""
     encodings = read_encodings(str(FILES / "aimet-blocks-1.0.0.encodings"))
     model = onnx.load(str(MODEL))
     held = {w.name: onnx.numpy_helper.to_array(w) for w in model.graph.initializer}
@@ -100,10 +100,10 @@ def test_filters_larger_than_1_by_1_have_the_same_numbers_in_8_bits() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("soc", "least"), [("SM8550", 70), ("QCM6490", 45)])
-def test_results_are_aimets(
+def test_results_match_aimets_simulation(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str, soc: str, least: float
 ) -> None:
-    """Signal to noise in dB against AIMET's simulation."""
+    """Checks the signal to noise in dB against AIMET's simulation."""
     call, kept = Here(capsys), np.load(FILES / "aimet-blocks.npz")
     np.savez(tmp_path / "x.npz", x=kept["x"])
     made = tmp_path / "blocks.bin"
@@ -129,7 +129,7 @@ ONE = {"enc_type": "LPBQ", "dtype": "INT", "is_sym": True, "bw": 8, "compressed_
         ({"scale": [0.1], "offset": [-128]}, "KeyError: 'per_block_int_scale'"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read(tmp_path: Path, entry: dict[str, Any], message: str) -> None:
+def test_malformed_block_encodings_are_rejected(tmp_path: Path, entry: dict[str, Any], message: str) -> None:
     path = tmp_path / "bad.encodings"
     document = {"activation_encodings": [], "param_encodings": [{"name": "a", **ONE, **entry}]}
     path.write_text(json.dumps(document))
@@ -137,7 +137,7 @@ def test_what_cannot_be_read(tmp_path: Path, entry: dict[str, Any], message: str
         read_encodings(str(path))
 
 
-def test_blocks_that_do_not_fit_the_weight(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_blocks_must_fit_the_weight(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "bad.encodings"
     entry = {"name": "a", **ONE, "scale": [0.1] * 32, "offset": [-128] * 32, "per_block_int_scale": [1] * 96}
     path.write_text(json.dumps({"activation_encodings": [], "param_encodings": [entry]}))

@@ -28,7 +28,7 @@ def model(
     weights: dict[str, np.ndarray[Any, Any]] | None = None,
     opset: int = 17,
 ) -> Any:
-    """From ``x`` to ``y``."""
+    """A model from ``x`` to ``y``."""
     made = helper.make_graph(
         nodes, "graph",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
@@ -61,7 +61,7 @@ def network(tmp_path: Path) -> Path:
     return tmp_path / "net.onnx"
 
 
-def test_the_module_computes_what_the_reference_does(network: Path) -> None:
+def test_the_module_matches_the_reference(network: Path) -> None:
     module, inputs = load_model(str(network))
     with torch.no_grad():
         got = module(*inputs)
@@ -83,8 +83,8 @@ def test_rows_have_the_names_of_the_files_nodes(network: Path) -> None:
     assert rows[0].ops == ("Conv2d",)
 
 
-def test_dynamo_traces_it_to_the_same_numbers_and_names(network: Path) -> None:
-    """As ExecuTorch's flow exports."""
+def test_dynamo_gives_the_same_results_and_names(network: Path) -> None:
+    """This is how ExecuTorch's flow exports."""
     module, inputs = load_model(str(network), dynamo=True)
     program = torch.export.export(module, inputs, strict=True)
     with torch.no_grad():
@@ -94,7 +94,7 @@ def test_dynamo_traces_it_to_the_same_numbers_and_names(network: Path) -> None:
     assert [r.module for r in rows][:2] == ["/features/0/Conv", "/features/1.Relu"]
 
 
-def test_what_cannot_be_read_is_one_clear_error(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_one_clear_error(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     relu = [helper.make_node("Relu", ["x"], ["y"])]
     for broken, words in (

@@ -1,4 +1,4 @@
-"""GELU as files write it out between quantized tensors: one node; in floats, and what only looks like it, stays as it is."""
+"""GELU written as single operators between quantized tensors becomes one node; float chains and similar ones are unchanged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NUMBERS = {
 
 
 def operators(body: str, ends: bool = True) -> list[str]:
-    """The operators that stay of x, the chain from d to e, and y."""
+    """The remaining operators of x, the chain from d to e, and y."""
     first, last = "d = Identity(x)", "y = Identity(e)"
     if ends:
         first = "q = QuantizeLinear(x, step, z)  d = DequantizeLinear(q, step, z)"
@@ -43,7 +43,7 @@ def operators(body: str, ends: bool = True) -> list[str]:
         (f"{TANH}  g = Mul(d, half)  e = Mul(g, c)", "FastGelu"),
     ],
 )
-def test_gelu_is_one_node(chain: str, name: str) -> None:
+def test_written_out_gelu_becomes_one_node(chain: str, name: str) -> None:
     assert operators(chain) == [
         "QuantizeLinear",
         "DequantizeLinear",
@@ -61,15 +61,15 @@ def test_gelu_is_one_node(chain: str, name: str) -> None:
         f"{ERF}  g = Mul(d, c)  e = Mul(g, q)",
     ],
 )
-def test_others_stay(chain: str) -> None:
+def test_similar_chains_are_unchanged(chain: str) -> None:
     assert "Erf" in operators(chain)
 
 
-def test_in_floats_it_stays() -> None:
-    """There the passes of the graph join it."""
+def test_float_gelu_is_unchanged() -> None:
+    """The graph passes fuse it later."""
     assert "Erf" in operators(f"{ERF}  g = Mul(d, c)  e = Mul(g, half)", ends=False)
 
 
-def test_what_else_reads_the_inside_keeps_it() -> None:
+def test_a_chain_with_another_reader_is_unchanged() -> None:
     chain = f"{ERF}  g = Mul(d, c)  e = Mul(g, half)  h = QuantizeLinear(g, step, z)"
     assert "Erf" in operators(chain)

@@ -1,4 +1,4 @@
-"""ONNX graphs as PyTorch modules: the numbers of ONNX's reference; what the file says is computed once."""
+"""ONNX graphs as PyTorch modules: the numbers of ONNX's reference; constants are computed once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def model(
 
 
 def judged(made: Any, x: Array) -> Graph:
-    """The module; its numbers are those of ONNX's reference."""
+    """The module, checked to match ONNX's reference."""
     module = to_module(made, {"x": torch.from_numpy(x)})
     got = module(torch.from_numpy(x))
     wanted = ReferenceEvaluator(made).run(None, {"x": x})
@@ -47,7 +47,7 @@ def judged(made: Any, x: Array) -> Graph:
 
 
 def as_onnx_runtime(made: Any, x: Array) -> None:
-    """Where ONNX's reference is wrong, or has no older forms."""
+    """Checks against ONNX Runtime, for operators whose ONNX reference is wrong or lacks older forms."""
     session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
     got = to_module(made, {"x": torch.from_numpy(x)})(torch.from_numpy(x))
     got = got[0] if isinstance(got, tuple) else got
@@ -58,8 +58,8 @@ def floats(*shape: int) -> Array:
     return RNG.standard_normal(shape).astype(np.float32)
 
 
-def test_what_depends_on_the_shape_alone_is_known() -> None:
-    """The usual words of an exported x.view(x.shape[0], -1)."""
+def test_values_that_depend_only_on_shapes_are_known() -> None:
+    """The usual export of x.view(x.shape[0], -1)."""
     nodes = [
         helper.make_node("Shape", ["x"], ["s"]),
         helper.make_node("Gather", ["s", "zero"], ["n"]),
@@ -72,13 +72,13 @@ def test_what_depends_on_the_shape_alone_is_known() -> None:
     assert [name for name, _ in module.named_children()] == ["n4"]
 
 
-def test_a_weight_that_two_nodes_read_is_one_parameter() -> None:
+def test_a_shared_weight_is_one_parameter() -> None:
     nodes = [helper.make_node("Mul", ["x", "w"], ["m"]), helper.make_node("Add", ["m", "w"], ["y"])]
     module = judged(model(nodes, {"w": floats(3)}), floats(2, 3))
     assert len(list(module.parameters())) == 1
 
 
-def test_a_matrix_of_the_file_is_that_of_a_linear_layer() -> None:
+def test_products_with_weights_become_linear_layers() -> None:
     nodes = [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Gemm", ["m", "v", "b"], ["y"])]
     module = judged(model(nodes, {"w": floats(4, 5), "v": floats(5, 6), "b": floats(6)}), floats(3, 4))
     program = torch.export.export(module, (torch.zeros(3, 4),))
@@ -87,7 +87,7 @@ def test_a_matrix_of_the_file_is_that_of_a_linear_layer() -> None:
     ] * 2
 
 
-def test_functions_of_the_model_take_their_attributes() -> None:
+def test_model_functions_receive_their_attributes() -> None:
     scaled = helper.make_function(
         "own", "Scaled", ["a"], ["b"],
         [helper.make_node("Elu", ["a"], ["e"]), helper.make_node("Mul", ["e", "e"], ["b"])],
@@ -113,15 +113,15 @@ def body(nodes: list[Any], inputs: list[Any], outputs: list[Any]) -> Any:
 
 
 @pytest.mark.parametrize("condition", [True, False])
-def test_the_branch_of_a_known_condition(condition: bool) -> None:
+def test_a_known_condition_selects_its_branch(condition: bool) -> None:
     branches = [body([helper.make_node(op, ["x"], ["r"])], [], [info("r")]) for op in ("Relu", "Neg")]
     node = helper.make_node("If", ["c"], ["y"], then_branch=branches[0], else_branch=branches[1])
     judged(model([node], {"c": np.array(condition)}), floats(4))
 
 
 @pytest.mark.parametrize("limit", [2, 9])
-def test_a_loop_is_written_out_until_its_known_condition_ends_it(limit: int) -> None:
-    """The body adds x times the number of the step; the sums of all steps are stacked."""
+def test_a_loop_is_unrolled_until_its_known_condition(limit: int) -> None:
+    """The body adds x times the step number; the sums of all steps are stacked."""
     step = body(
         [
             helper.make_node("Cast", ["i"], ["f"], to=FLOAT),
@@ -144,7 +144,7 @@ def test_a_loop_is_written_out_until_its_known_condition_ends_it(limit: int) -> 
 
 @pytest.mark.parametrize("back", [0, 1])
 @pytest.mark.parametrize("axis", [0, 1])
-def test_a_scan_is_written_out(axis: int, back: int) -> None:
+def test_a_scan_is_unrolled(axis: int, back: int) -> None:
     step = body(
         [helper.make_node("Add", ["s", "row"], ["t"]), helper.make_node("Mul", ["t", "row"], ["out"])],
         [info("s"), info("row")], [info("t"), info("out")],
@@ -165,7 +165,7 @@ def test_a_scan_is_written_out(axis: int, back: int) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 7), st.integers(-9, 9), st.integers(-9, 9), st.sampled_from((-3, -2, -1, 1, 2, 3)))
-def test_any_slice(size: int, start: int, stop: int, step: int) -> None:
+def test_any_slice_matches_the_reference(size: int, start: int, stop: int, step: int) -> None:
     weights = {k: np.array([v]) for k, v in (("a", start), ("b", stop), ("d", 1), ("s", step))}
     judged(model([helper.make_node("Slice", ["x", "a", "b", "d", "s"], ["y"])], weights), floats(2, size))
 
@@ -175,12 +175,12 @@ def test_any_slice(size: int, start: int, stop: int, step: int) -> None:
     st.integers(3, 8), st.integers(1, 3), st.integers(1, 3), st.integers(1, 2), st.integers(0, 2),
     st.integers(0, 2), st.booleans(), st.booleans(),
 )  # fmt: skip
-def test_any_average_pool(
+def test_any_average_pool_matches_onnx_runtime(
     size: int, kernel: int, stride: int, dilation: int, before: int, after: int, ceil: bool, with_pads: bool
 ) -> None:
-    """Pads smaller than the window, as ONNX asks for; ONNX Runtime judges.
+    """Pads are smaller than the window, as ONNX requires; ONNX Runtime is the reference.
 
-    With ceil_mode ONNX's reference spreads what the last window lacks over both ends, against ONNX's text.
+    With ceil_mode ONNX's reference distributes the missing part of the last window over both ends, against ONNX's text.
     """
     before, after = min(before, kernel - 1), min(after, kernel - 1)
     if (kernel - 1) * dilation + 1 > size + before + after:
@@ -198,8 +198,8 @@ def test_any_average_pool(
     st.sampled_from(("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")),
     st.sampled_from(("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")),
 )  # fmt: skip
-def test_any_resize(size: int, wanted: int, mode: str, places: str, rule: str) -> None:
-    # With one result ONNX's reference divides by 0, or takes -0.5 where ONNX's text, and ONNX Runtime, say 0.
+def test_any_resize_matches_the_reference(size: int, wanted: int, mode: str, places: str, rule: str) -> None:
+    # With one result ONNX's reference divides by 0, or uses -0.5 where ONNX's text and ONNX Runtime use 0.
     if wanted == 1 and places in ("align_corners", "pytorch_half_pixel"):
         return
     node = helper.make_node(
@@ -226,7 +226,7 @@ def test_any_resize(size: int, wanted: int, mode: str, places: str, rule: str) -
         (helper.make_node("MatMul", ["x", "w"], ["y"]), "node 1, MatMul, cannot be computed: mat1 and mat2 shapes"),
     ],
 )  # fmt: skip
-def test_what_has_no_form_is_told_with_its_node(node: Any, words: str) -> None:
+def test_unsupported_nodes_are_named(node: Any, words: str) -> None:
     with pytest.raises(OpdbError, match=words):
         to_module(model([node], {"w": floats(5, 2)}, opset=20), {"x": torch.ones(2, 3)})
 
@@ -254,7 +254,7 @@ def test_what_has_no_form_is_told_with_its_node(node: Any, words: str) -> None:
     ],
     ids=lambda v: v.op_type if hasattr(v, "op_type") else str(v),
 )  # fmt: skip
-def test_older_forms(opset: int, node: Any) -> None:
+def test_older_forms_of_operators_are_supported(opset: int, node: Any) -> None:
     weights = {
         "scales": np.array([1, 1, 2, 1.5], np.float32), "u": floats(1, 2, 4, 4),
         "i": RNG.permuted(np.tile(np.arange(3).reshape(1, 3, 1, 1), (1, 1, 4, 4)), axis=1)[:, :2],
@@ -263,7 +263,7 @@ def test_older_forms(opset: int, node: Any) -> None:
     as_onnx_runtime(model([node], given, opset, node.output[:1], ir_version=8), floats(1, 3, 4, 4))
 
 
-def test_an_opset_that_is_too_old_is_refused() -> None:
+def test_a_too_old_opset_is_refused() -> None:
     made = model([helper.make_node("Add", ["x", "b"], ["y"], broadcast=1)], {"b": floats(2)}, opset=6)
     with pytest.raises(OpdbError, match="its operators are of opset 6, and opdb reads them from 7 on"):
         to_module(made, {"x": torch.ones(2)})

@@ -1,4 +1,4 @@
-"""Nodes of an ONNX file that are no PyTorch have a row with the reason, and so has every other node."""
+"""Nodes of an ONNX file without a PyTorch form have a row with the reason; every other node has one, too."""
 
 from __future__ import annotations
 
@@ -72,15 +72,15 @@ def on_data(path: Path) -> str:
     return save(path, nodes, [value("x", [2, 8])], [value("y", [2, 8])], {"z": np.float32(0)})
 
 
-def test_an_if_on_data_is_a_row_of_its_own(tmp_path: Path) -> None:
-    """ONNX's inference says its shape, and what follows is judged."""
+def test_an_if_on_data_is_one_row(tmp_path: Path) -> None:
+    """ONNX's shape inference gives its shape, so the following nodes are judged."""
     found = rows(on_data(tmp_path / "if.onnx"))
     assert [f[0] for f in found] == ["supported", "supported", "host", "supported"]
     assert found[2][1:] == ("onnx.If", "its condition is only known when the model runs")
 
 
-def test_such_a_node_computes_on_the_cpu_what_onnx_runtime_does(tmp_path: Path) -> None:
-    """Also in a saved program."""
+def test_a_host_node_matches_onnx_runtime(tmp_path: Path) -> None:
+    """It also does in a saved program."""
     path = on_data(tmp_path / "if.onnx")
     torch.export.save(load_program(path), tmp_path / "if.pt2")
     module, _ = load_model(str(tmp_path / "if.pt2"))
@@ -92,7 +92,7 @@ def test_such_a_node_computes_on_the_cpu_what_onnx_runtime_does(tmp_path: Path) 
 
 
 @pytest.mark.vendor
-def test_a_plan_runs_it_between_two_graphs(tmp_path: Path) -> None:
+def test_a_plan_runs_a_host_node_between_two_graphs(tmp_path: Path) -> None:
     path = on_data(tmp_path / "if.onnx")
     plan = partition(load_program(path), Target("CPU"), unsupported="host", host="torch")
     assert [p.runs_on for p in plan.placements] == ["qnn", "qnn", "torch", "qnn"]
@@ -104,7 +104,7 @@ def test_a_plan_runs_it_between_two_graphs(tmp_path: Path) -> None:
             np.testing.assert_allclose(*dispatcher.run([x]).values(), wanted, rtol=1e-5)
 
 
-def test_what_reads_a_tensor_without_a_shape_is_left_with_it(tmp_path: Path) -> None:
+def test_readers_of_a_tensor_without_shape_stay_on_the_host(tmp_path: Path) -> None:
     nodes = [
         node("Sigmoid", ["s"], ["p"]),
         node("NonMaxSuppression", ["b", "p", "most"], ["i"]),
@@ -134,14 +134,14 @@ def test_what_reads_a_tensor_without_a_shape_is_left_with_it(tmp_path: Path) -> 
     ],
     ids=["custom", "custom without a shape", "context", "gone from ONNX", "random"],
 )  # fmt: skip
-def test_kinds(tmp_path: Path, strange: Any, inner: Any, verdicts: str) -> None:
+def test_each_kind_of_unknown_node_is_a_row(tmp_path: Path, strange: Any, inner: Any, verdicts: str) -> None:
     nodes = [node("Relu", ["x"], ["a"]), strange, node("Sigmoid", ["b"], ["y"]), node("Neg", ["a"], ["z"])]
     ends = [value("x", [2, 8])], [value("y", None), value("z", [2, 8])]
     path = save(tmp_path / "kind.onnx", nodes, *ends, None, inner)
     assert [f[0] for f in rows(path)] == [*verdicts.split(), "supported"]
 
 
-def test_nodes_in_any_order(tmp_path: Path) -> None:
+def test_nodes_may_be_in_any_order(tmp_path: Path) -> None:
     nodes = [node("Relu", ["a"], ["y"], name="last"), node("Neg", ["x"], ["a"], name="first")]
     path = save(tmp_path / "order.onnx", nodes, [value("x", [2])], [value("y", [2])])
     found = with_names(check_program(load_program(path), HTP), path).rows
@@ -171,7 +171,7 @@ def test_open_dimensions_get_sizes(tmp_path: Path) -> None:
             load_model(path, dims=dims)
 
 
-def test_inputs_that_are_no_tensors_of_numbers_are_told(tmp_path: Path) -> None:
+def test_inputs_that_are_not_numeric_tensors_are_rejected(tmp_path: Path) -> None:
     sequence = helper.make_tensor_sequence_value_info("s", FLOAT, None)
     for given, words in (
         (value("s", [2], TensorProto.STRING), "the input s holds strings"),
@@ -184,7 +184,7 @@ def test_inputs_that_are_no_tensors_of_numbers_are_told(tmp_path: Path) -> None:
             load_program(path)
 
 
-def test_a_constant_beyond_int32_is_a_row(tmp_path: Path) -> None:
+def test_a_node_with_a_constant_beyond_int32_is_a_row(tmp_path: Path) -> None:
     for big in (2**33, -(2**31) - 1):
         path = save(
             tmp_path / "big.onnx", [node("Add", ["x", "k"], ["y"])], [value("x", [2], INT64)],

@@ -1,4 +1,4 @@
-"""ONNX's own tests of operators: the PyTorch module gives the expected numbers, or there is none, with a reason."""
+"""ONNX's own operator tests: the PyTorch module gives the expected numbers, or is refused with a reason."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from opdb.programs.onnx.node import array
 from opdb.programs.onnx.operators import OPERATORS, WITHOUT_SCHEMA, products, windows
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
-#: Of equal numbers PyTorch's topk takes any, ONNX's the first.
+#: Cases with ties: PyTorch's topk may pick any of equal numbers, ONNX's picks the first.
 TIES = {"test_top_k_same_values", "test_top_k_same_values_2d", "test_top_k_same_values_largest"}
 
 
-#: Attributes that no function needs: the inputs say the same, they are of training, of strings, or of types of 8 bits.
+#: Attributes that no function needs: the inputs imply them, or they concern training, strings, or 8-bit types.
 NOT_NEEDED = {
     "consumed_inputs", "hidden_size", "kernel_shape", "momentum", "precision", "qk_matmul_output_mode", "round_mode",
     "saturate", "seed", "stash_type",
@@ -64,7 +64,7 @@ def test_every_case_is_right_or_has_a_reason() -> None:
 
 
 def test_every_attribute_of_every_operator_is_read() -> None:
-    """By name in the source of the operator's room, or of what it uses."""
+    """Looks for each name in the source of the operator's module, or of its helpers."""
     used = "".join(map(inspect.getsource, (node, products, windows)))
     for name in set(OPERATORS) - REFUSED - WITHOUT_SCHEMA:
         room = inspect.getmodule(OPERATORS[name].function)

@@ -1,4 +1,4 @@
-"""ONNX's node tests on the C kernels: right, or a reason; what is wrong is in a strict list."""
+"""ONNX's node tests on the C kernels: right, or refused with a reason; wrong results are in a strict list."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ pytestmark = pytest.mark.torch
 
 
 @pytest.mark.breadth
-def test_two_cases_of_each_operator() -> None:
-    """The sweep below runs all."""
+def test_two_cases_of_each_operator_are_right() -> None:
+    """The sweep below runs all cases."""
     by_operator = groupby(cases(), lambda c: c.model.graph.node[0].op_type)
     chosen = [c for _, group in by_operator for c in list(group)[:2]]
     found = list(outcomes(tuple(chosen)))
@@ -24,7 +24,7 @@ def test_two_cases_of_each_operator() -> None:
 
 
 @pytest.mark.sweep
-def test_all_cases() -> None:
+def test_all_cases_are_right_or_listed() -> None:
     found = list(outcomes(cases()))
     count = Counter(o.outcome for o in found)
     assert {o.name for o in found if o.outcome == WRONG} == OTHERS_NUMBERS

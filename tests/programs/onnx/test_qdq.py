@@ -1,4 +1,4 @@
-"""ONNX files that ONNX Runtime's quantizer wrote: read as quantized graphs, with ONNX Runtime's numbers on the emulation of HTP."""
+"""ONNX files written by ONNX Runtime's quantizer: read as quantized graphs, matching ONNX Runtime on the emulation of HTP."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def by_onnx_runtime(path: Path) -> Any:
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_a_quantized_file_is_a_quantized_graph(in_floats: Path, name: str) -> None:
+def test_a_quantized_file_becomes_a_quantized_graph(in_floats: Path, name: str) -> None:
     path = written(in_floats, name)
     program, coverage = read_and_check(load_program(str(path)), HTP)
     assert coverage.complete, [(r.node, r.reasons) for r in coverage.rows if r.verdict != "supported"]

@@ -1,4 +1,4 @@
-"""Quantized operators of ONNX Runtime, read as PyTorch: ONNX Runtime on the CPU judges, on the files of its own quantizers."""
+"""Quantized operators of ONNX Runtime, read as PyTorch: ONNX Runtime on the CPU is the reference, on files written by its quantizers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STEP = np.float32(0.0417)  # hardly a number lies half way between its multiples
 
 
 def model(op: str, inputs: list[Any], given: int = 1, domain: str = MS, **attributes: Any) -> onnx.ModelProto:
-    """One node; the first ``given`` of ``inputs`` are the model's, "" is left out, the others are in the file."""
+    """One node; the first ``given`` of ``inputs`` are the model's inputs, "" is omitted, the others are stored in the file."""
     names = ["" if isinstance(v, str) else f"i{n}" for n, v in enumerate(inputs)]
     held = [
         numpy_helper.from_array(np.asarray(v), n)
@@ -46,7 +46,7 @@ def model(op: str, inputs: list[Any], given: int = 1, domain: str = MS, **attrib
 
 
 def both(made: onnx.ModelProto, inputs: list[Any]) -> tuple[Any, Any]:
-    """Of ONNX Runtime as the file is written, and of the module."""
+    """The results of ONNX Runtime without optimizations, and of the module."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(
@@ -93,7 +93,7 @@ STORED: dict[str, tuple[str, list[Any], int, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", STORED)
-def test_an_operator_of_stored_integers(name: str) -> None:
+def test_operators_on_stored_integers_match_onnx_runtime(name: str) -> None:
     op, inputs, given, attributes = STORED[name]
     wanted, got = both(model(op, inputs, given, **attributes), inputs[:given])
     assert got.dtype == wanted.dtype
@@ -101,21 +101,21 @@ def test_an_operator_of_stored_integers(name: str) -> None:
     assert off.max() <= (1 if wanted.dtype == np.uint8 else 1e-4) and (off > 1e-4).mean() < 0.02
 
 
-def test_quantize_linear() -> None:
+def test_quantize_linear_matches_onnx_runtime() -> None:
     wanted, got = both(model("QuantizeLinear", [F32, np.float32(0.00002), np.uint16(32768)]), [F32])
     assert got.dtype == wanted.dtype == np.uint16
     np.testing.assert_array_equal(got, wanted)
 
 
 @pytest.mark.parametrize("zero", [True, False])
-def test_dynamic_quantize_matmul(zero: bool) -> None:
+def test_dynamic_quantize_matmul_matches_onnx_runtime(zero: bool) -> None:
     weight = RANDOM.integers(0, 256, (64, 5)).astype(np.uint8)
     more = [np.full(5, 130, np.uint8)] if zero else [np.zeros(5, np.uint8)]
     wanted, got = both(model("DynamicQuantizeMatMul", [F32, weight, SCALES, *more]), [F32])
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-3)
 
 
-def test_matmul_integer_to_float() -> None:
+def test_matmul_integer_to_float_matches_onnx_runtime() -> None:
     bias = np.linspace(-1, 1, 5, dtype=np.float32)
     inputs = [ROWS, WEIGHT, SCALE, SCALES, ZERO, np.zeros(5, np.int8), bias]
     wanted, got = both(model("MatMulIntegerToFloat", inputs), [ROWS])
@@ -125,7 +125,7 @@ def test_matmul_integer_to_float() -> None:
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("zero", [True, False])
 @pytest.mark.parametrize("block", [16, 32, 64])
-def test_matmul_n_bits(bits: int, zero: bool, block: int) -> None:
+def test_matmul_n_bits_matches_onnx_runtime(bits: int, zero: bool, block: int) -> None:
     blocks = 64 // block
     packed = RANDOM.integers(0, 256, (6, blocks, block * bits // 8)).astype(np.uint8)
     scales = RANDOM.uniform(0.01, 0.03, 6 * blocks).astype(np.float32)
@@ -135,7 +135,7 @@ def test_matmul_n_bits(bits: int, zero: bool, block: int) -> None:
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-3)
 
 
-def test_conv_integer() -> None:
+def test_conv_integer_matches_onnx_runtime() -> None:
     filters = RANDOM.integers(-127, 128, (3, 4, 3, 3)).astype(np.int8)
     made = model("ConvInteger", [X, filters, ZERO, np.int8(0)], domain="", pads=[1, 1, 1, 1])
     wanted, got = both(made, [X])
@@ -143,6 +143,6 @@ def test_conv_integer() -> None:
 
 
 @pytest.mark.parametrize("x", [F32, np.zeros((2, 3), np.float32), np.abs(F32) + 1])
-def test_dynamic_quantize_linear(x: Any) -> None:
+def test_dynamic_quantize_linear_matches_onnx_runtime(x: Any) -> None:
     wanted, got = both(model("DynamicQuantizeLinear", [x], domain=""), [x])
     np.testing.assert_array_equal(got, wanted)

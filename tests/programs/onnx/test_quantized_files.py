@@ -1,7 +1,7 @@
-"""Files of ONNX Runtime's quantizers, AIMET and Quark on the emulation of HTP: types in the graph, numbers, what the report says.
+"""Files of ONNX Runtime's quantizers, AIMET and Quark on the emulation of HTP: types in the graph, numbers, and the report.
 
-ONNX Runtime on the CPU judges, which runs the files as they are written.  The files of AIMET 2.42 and Quark 0.13 in ``files``
-are those that benchmarks/_qdq_tools.py makes of a layer with 32 inputs and 16 outputs.
+ONNX Runtime on the CPU, which runs the files as they are written, is the reference.  benchmarks/_qdq_tools.py makes the files
+of AIMET 2.42 and Quark 0.13 in ``files`` from a layer with 32 inputs and 16 outputs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ IMAGE, ROWS = (1, 4, 8, 8), (4, 32)
 
 
 class Images(nn.Module):
-    """What ONNX Runtime writes as operators of com.microsoft in the form QOperator, and as operators of stored integers."""
+    """Ops that ONNX Runtime writes as com.microsoft operators in QOperator format, and as operators on stored integers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ def static(
     quantize_static(
         str(folder / f"{source}.onnx"), str(path), Reader(shape), quant_format=form, per_channel=by_channel,
         activation_type=x, weight_type=weight,
-        # Without VNNI (AVX2 alone), ONNX Runtime's sums of u8 times s8 saturate; those of weights of 7 bits do not.
+        # Without VNNI (AVX2 only), ONNX Runtime's sums of u8 times s8 saturate; sums with 7-bit weights do not.
         reduce_range=form == QuantFormat.QOperator,
     )  # fmt: skip
     return path
@@ -121,7 +121,7 @@ def n_bits(folder: Path, symmetric: bool, block: int) -> Path:
 
 
 def read(path: Path, float_dtype: str = "f32") -> tuple[QnnGraph, Coverage, str]:
-    """The graph, the verdict, and the report; nothing is computed in floats that the report does not tell."""
+    """The graph, the verdict, and the report; checks that the report lists everything computed in floats."""
     program, coverage = read_and_check(load_program(str(path)), HTP, float_dtype)
     assert coverage.complete, [(r.node, r.reasons) for r in coverage.rows if r.verdict != "supported"]
     assert list(unsaid(program, coverage)) == []
@@ -130,7 +130,7 @@ def read(path: Path, float_dtype: str = "f32") -> tuple[QnnGraph, Coverage, str]
 
 
 def both(path: Path, graph: QnnGraph, vendor: VendorWorker) -> tuple[Any, Any]:
-    """The numbers of HTP and of ONNX Runtime."""
+    """The results of HTP and of ONNX Runtime."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
@@ -148,7 +148,9 @@ def weight_of(graph: QnnGraph, op: str) -> Any:
 
 
 @pytest.mark.parametrize("form", [QuantFormat.QOperator, QuantFormat.QDQ])
-def test_operators_of_an_image_network(folder: Path, vendor: VendorWorker, form: QuantFormat) -> None:
+def test_operators_of_an_image_network_stay_quantized(
+    folder: Path, vendor: VendorWorker, form: QuantFormat
+) -> None:
     path = static(folder, "images", form, QuantType.QUInt8, QuantType.QInt8, False)
     if form == QuantFormat.QOperator:
         kinds = {n.op_type for n in onnx.load(str(path)).graph.node}
@@ -197,7 +199,9 @@ def test_int4_stays_int4(folder: Path, vendor: VendorWorker) -> None:
     (True, 16, "weight of int4 in blocks of 16 widened to floats"),
     (False, 16, "weight of int4 with zero points in blocks of 16 widened to floats"),
 ])  # fmt: skip
-def test_matmul_n_bits(folder: Path, vendor: VendorWorker, symmetric: bool, block: int, words: str) -> None:
+def test_matmul_n_bits_matches_onnx_runtime_on_htp(
+    folder: Path, vendor: VendorWorker, symmetric: bool, block: int, words: str
+) -> None:
     path = n_bits(folder, symmetric, block)
     graph, _, said = read(path)
     assert words in said
@@ -214,7 +218,7 @@ def test_matmul_n_bits_in_half_precision_stays_int4(folder: Path, vendor: Vendor
     np.testing.assert_allclose(got, want, atol=2e-3 * np.abs(want).max())
 
 
-def test_dynamic_quantization_is_in_floats_and_said_so(folder: Path, vendor: VendorWorker) -> None:
+def test_dynamic_quantization_in_floats_is_reported(folder: Path, vendor: VendorWorker) -> None:
     quantize_dynamic(str(folder / "rows.onnx"), str(folder / "dynamic.onnx"), weight_type=QuantType.QInt8)
     graph, _, said = read(folder / "dynamic.onnx")
     assert "DynamicQuantizeLinear in floats: its scale is computed when the model runs" in said
@@ -223,8 +227,8 @@ def test_dynamic_quantization_is_in_floats_and_said_so(folder: Path, vendor: Ven
     np.testing.assert_allclose(got, want, atol=5e-3 * np.abs(want).max())
 
 
-def test_blocks_of_aimet_are_those_of_a_convolution(vendor: VendorWorker) -> None:
-    """LPBQ: HTP computes FullyConnected with such blocks wrong (HTP-0357), and a convolution of 1 by 1 right."""
+def test_aimets_blocks_use_a_convolution(vendor: VendorWorker) -> None:
+    """LPBQ: HTP computes FullyConnected with these blocks wrongly (HTP-0357), and a 1 by 1 convolution correctly."""
     path = FILES / "aimet-lpbq-gemm.onnx"
     graph, _, said = read(path)
     weight = weight_of(graph, "Conv2d")
@@ -235,7 +239,7 @@ def test_blocks_of_aimet_are_those_of_a_convolution(vendor: VendorWorker) -> Non
 
 
 @pytest.mark.parametrize("name", ["aimet-w4a16-gemm", "quark-a8w8-gemm", "quark-xint8-softmax"])
-def test_files_of_other_tools(vendor: VendorWorker, name: str) -> None:
+def test_files_of_other_tools_match_onnx_runtime(vendor: VendorWorker, name: str) -> None:
     path = FILES / f"{name}.onnx"
     graph, _, said = read(path)
     # Softmax of sq8 with a zero point of 0 (HTP-0427).

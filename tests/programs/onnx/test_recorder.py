@@ -1,4 +1,4 @@
-"""Recorded programs are those of torch.export: nodes, names, arguments, shapes and signatures."""
+"""Recorded programs equal those of torch.export: nodes, names, arguments, shapes and signatures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CASES = cases()
 
 
 def lines(program: Any) -> list[str]:
-    """What a program says, a line for each node, and its signature."""
+    """The text of a program, a line for each node, and its signature."""
 
     def shown(value: Any) -> Any:
         if isinstance(value, (list, tuple)):
@@ -55,7 +55,7 @@ def whole(operator: Any) -> bool:
 
 
 def unlike(chosen: list[Any]) -> tuple[dict[str, list[str]], list[str], int]:
-    """Cases whose programs differ, those that cannot be recorded, and how many are equal."""
+    """Cases whose programs differ, those that cannot be recorded, and the number of equal ones."""
     differ, refused, equal = {}, [], 0
     for case in chosen:
         try:
@@ -75,14 +75,14 @@ def unlike(chosen: list[Any]) -> tuple[dict[str, list[str]], list[str], int]:
     return differ, refused, equal
 
 
-def test_every_eighth_case_of_onnx_is_torch_exports_program() -> None:
+def test_every_eighth_onnx_case_equals_torch_exports_program() -> None:
     differ, _, equal = unlike(list(CASES[::SOME]))
     assert not differ
     assert equal > 170
 
 
 @pytest.mark.breadth
-def test_every_case_of_onnx_is_torch_exports_program() -> None:
+def test_every_onnx_case_equals_torch_exports_program() -> None:
     differ, refused, equal = unlike(list(CASES))
     assert not differ
     assert equal >= 1490
@@ -93,7 +93,7 @@ def test_every_case_of_onnx_is_torch_exports_program() -> None:
 
 
 def file(folder: Path, nodes: list[Any], shape: list[int], kind: int = TensorProto.FLOAT) -> str:
-    """From ``x`` to ``y``."""
+    """A file with a model from ``x`` to ``y``."""
     made = helper.make_graph(
         nodes,
         "graph",
@@ -105,7 +105,7 @@ def file(folder: Path, nodes: list[Any], shape: list[int], kind: int = TensorPro
     return str(path)
 
 
-def test_a_composite_that_no_spec_maps_is_what_pytorch_makes_of_it() -> None:
+def test_an_unmapped_composite_is_decomposed_by_pytorch() -> None:
     class Less(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.less(x, 1.0)
@@ -117,7 +117,7 @@ def test_a_composite_that_no_spec_maps_is_what_pytorch_makes_of_it() -> None:
     assert targets(partial(stays_whole, kept=())) == ["aten.lt.Scalar"]
 
 
-def test_rows_are_the_same_and_have_the_names_of_the_file(tmp_path: Path) -> None:
+def test_recorded_rows_are_the_same_and_keep_the_files_names(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Relu", ["x"], ["a"], name="first"),
         helper.make_node("NonMaxSuppression", ["a", "a"], ["b"], name="left"),
@@ -135,7 +135,7 @@ def test_rows_are_the_same_and_have_the_names_of_the_file(tmp_path: Path) -> Non
     assert [row[3] for row in seen[0]] == ["n0", "n1", "n2"]
 
 
-def test_what_depends_on_data_is_left_to_torch_export() -> None:
+def test_data_dependent_modules_are_left_to_torch_export() -> None:
     class Chosen(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x[x > 0]

@@ -1,4 +1,4 @@
-"""Operators of ONNX Runtime for transformers: the module computes what its CPU provider does, and HTP takes it."""
+"""Transformer operators of ONNX Runtime: the module matches its CPU provider, and HTP supports it."""
 
 from __future__ import annotations
 
@@ -79,11 +79,13 @@ def compared(
         ((4, 2, 3), (5, 2, 4), {"transA": 1, "transBatchA": 1, "transB": 1, "transBatchB": 1}),
     ],
 )
-def test_fused_matmul(a: tuple[int, ...], b: tuple[int, ...], attributes: dict[str, Any]) -> None:
+def test_fused_matmul_matches_onnx_runtime(
+    a: tuple[int, ...], b: tuple[int, ...], attributes: dict[str, Any]
+) -> None:
     compared("FusedMatMul", ["a", "b"], {"a": floats(*a), "b": floats(*b)}, **attributes)
 
 
-def test_normalizations() -> None:
+def test_normalizations_match_onnx_runtime() -> None:
     x, skip, one = floats(2, 3, 8), floats(2, 3, 8), floats(8)
     compared(
         "SimplifiedLayerNormalization", ["x", "w"], {"x": x}, {"w": one}, domain="", axis=-1, epsilon=1e-6
@@ -105,12 +107,12 @@ def test_normalizations() -> None:
 
 
 @pytest.mark.parametrize("op", ["Gelu", "BiasGelu", "FastGelu", "QuickGelu"])
-def test_activations(op: str) -> None:
+def test_activations_match_onnx_runtime(op: str) -> None:
     biased = op in ("BiasGelu", "FastGelu")
     compared(op, ["x", "b"] if biased else ["x"], {"x": floats(2, 3, 8)}, {"b": floats(8)} if biased else {})
 
 
-def test_embeddings() -> None:
+def test_embeddings_match_onnx_runtime() -> None:
     ids, kinds = RNG.integers(0, 9, (2, 4)).astype(np.int32), RNG.integers(0, 2, (2, 4)).astype(np.int32)
     held = {"w": floats(9, 8), "p": floats(6, 8), "s": floats(2, 8), "g": floats(8), "b": floats(8)}
     compared(
@@ -137,13 +139,13 @@ def angles(size: int) -> Arrays:
         ((1, 4, 32), {"num_heads": 2, "rotary_embedding_dim": 8}),
     ],
 )
-def test_rotary(shape: tuple[int, ...], attributes: dict[str, Any]) -> None:
+def test_rotary_embeddings_match_onnx_runtime(shape: tuple[int, ...], attributes: dict[str, Any]) -> None:
     for places in (np.arange(2, 6, dtype=np.int64)[None], np.array([3], np.int64)):
         inputs = ["x", "p", "cos", "sin"]
         compared("RotaryEmbedding", inputs, {"x": floats(*shape)}, {"p": places, **angles(8)}, **attributes)
 
 
-def test_multi_head_attention() -> None:
+def test_multi_head_attention_matches_onnx_runtime() -> None:
     q, k, v = floats(1, 4, 16), floats(1, 6, 16), floats(1, 6, 16)
     given = {"q": q, "k": k, "v": v}
     compared("MultiHeadAttention", ["q", "k", "v"], given, num_heads=2)
@@ -159,7 +161,7 @@ def test_multi_head_attention() -> None:
     compared("MultiHeadAttention", inputs, same, {}, ("y", "nk", "nv"), num_heads=2, unidirectional=1)
 
 
-def test_attention_of_one_product() -> None:
+def test_packed_attention_matches_onnx_runtime() -> None:
     held = {"w": floats(8, 48), "b": floats(48), "m": np.array([[1, 1, 1, 0], [1, 1, 1, 1]], np.int32)}
     compared("Attention", ["x", "w", "b"], {"x": floats(2, 4, 8)}, held, num_heads=2)
     compared("Attention", ["x", "w", "b", "m"], {"x": floats(2, 4, 8)}, held, num_heads=2)
@@ -168,8 +170,10 @@ def test_attention_of_one_product() -> None:
 
 @pytest.mark.parametrize(("new", "past"), [(4, 0), (1, 3), (4, 2)])
 @pytest.mark.parametrize("attributes", [{}, {"do_rotary": 1}, {"do_rotary": 1, "rotary_interleaved": 1}])
-def test_grouped_query_attention(new: int, past: int, attributes: dict[str, Any]) -> None:
-    """The first tokens, one more behind a cache, and several."""
+def test_grouped_query_attention_matches_onnx_runtime(
+    new: int, past: int, attributes: dict[str, Any]
+) -> None:
+    """Covers the first tokens, one more after a cache, and several."""
     given = {"q": floats(1, new, 64), "k": floats(1, new, 32), "v": floats(1, new, 32)}
     given |= {"pk": floats(1, 2, past, 16), "pv": floats(1, 2, past, 16)} if past else {}
     held = {"n": np.array([new + past - 1], np.int32), "t": np.array(new + past, np.int32), **angles(16)}
@@ -179,7 +183,7 @@ def test_grouped_query_attention(new: int, past: int, attributes: dict[str, Any]
     compared("GroupQueryAttention", inputs, given, held, outputs, num_heads=4, kv_num_heads=2, **attributes)
 
 
-def test_grouped_queries_in_one_tensor_and_in_a_window() -> None:
+def test_packed_and_windowed_grouped_queries_match_onnx_runtime() -> None:
     held = {"n": np.array([5], np.int32), "t": np.array(6, np.int32)}
     inputs, sizes = ["q", "", "", "", "", "n", "t"], {"num_heads": 4, "kv_num_heads": 2}
     compared("GroupQueryAttention", inputs, {"q": floats(1, 6, 64)}, held, ("y", "nk", "nv"), **sizes)
@@ -194,7 +198,7 @@ def test_grouped_queries_in_one_tensor_and_in_a_window() -> None:
     )
 
 
-def test_a_cache_of_a_length_that_the_file_does_not_say() -> None:
+def test_a_cache_of_unknown_length_stays_on_the_host() -> None:
     given = {"q": floats(1, 1, 64), "n": np.array([5], np.int32), "t": np.array(6, np.int32)}
     node = helper.make_node(
         "GroupQueryAttention",

@@ -1,9 +1,9 @@
-"""Writes files/*.tflite with TensorFlow's converter; run by hand, with tensorflow-cpu 2.20 in an environment of its own.
+"""Writes files/*.tflite with TensorFlow's converter; run by hand, with tensorflow-cpu 2.20 in a separate environment.
 
     python tests/programs/tflite/make_files.py tests/programs/tflite/files [NAME ...]
 
-A file of one operator or of a small network, in floats, and where the name says so: ``8a8w`` and ``16a8w`` quantized whole by the
-converter on random samples, ``8w`` with weights of 8 bits only, ``f16`` with weights of float16.  Weights are random.
+Each file has one operator or a small network, in floats unless its name has a suffix: ``8a8w`` and ``16a8w`` are fully quantized by
+the converter on random samples, ``8w`` has only its weights in 8 bits, ``f16`` has float16 weights.  Weights are random.
 """
 
 from __future__ import annotations

@@ -31,18 +31,18 @@ HTP = Target("HTP", "SM8650", execution="emulator")
 FILES = Path(__file__).parent / "files"
 #: Floats may be this part of the largest value off: HTP computes in fp16.
 FLOATS = 1e-2
-#: Steps that stored integers of 8 bits may be off, and the part of the largest that those of 16 bits may: HTP rounds later than
-#: TFLite, which rounds behind every operator.
+#: Tolerance of 8-bit results in steps, and of 16-bit results relative to the largest value: HTP rounds later than
+#: TFLite, which rounds after every operator.
 STEPS, PART = 1, 5e-3
-#: Of files with more than one rounding.
+#: File with more than one rounding -> allowed steps.
 MORE_STEPS = {"attention": 3, "div": 2, "mobile_blocks": 3}
-#: File -> what `check` says of the operator that falls back to the CPU.
+#: File -> the reason given by `check` for the operator that falls back to the CPU.
 LEFT = {
     "mirror_pad_symmetric": "the mode SYMMETRIC",
     "reduce_prod": "the specs hold no rules of ReduceProd on HTP",
     "where": "WHERE is an operator that opdb does not read",
 }
-#: Of which HTP has no row of 8 bits, or opdb's form of it has a part without one; `check` says so.
+#: Operators for which HTP has no 8-bit row, or opdb's form has a part without one; `check` reports them.
 IN_FLOATS = {
     "attention", "l2_normalize", "resize_bilinear", "reverse", "rsqrt", "squared_difference", "sum",
     "transpose_conv",
@@ -87,7 +87,7 @@ def messages(row: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("path", sorted(FILES.glob("*.tflite")), ids=lambda p: p.stem)
-def test_the_results_are_tensorflow_lites(path: Path, vendor: VendorWorker) -> None:
+def test_results_match_tensorflow_lite(path: Path, vendor: VendorWorker) -> None:
     coverage, graph = compiled(path)
     if path.stem in LEFT:
         (row,) = [r for r in coverage.rows if r.verdict != "supported"]
@@ -126,7 +126,7 @@ def test_rows_have_the_files_names_and_operators() -> None:
     assert all(row.module for row in coverage.rows)
 
 
-def test_quantized_operators_are_computed_in_floats_only_where_htp_has_no_other_form() -> None:
+def test_quantized_operators_use_floats_only_if_necessary() -> None:
     found = set()
     for path in sorted(FILES.glob("*-8a8w.tflite")):
         program, coverage = read_and_check(load_program(str(path)), HTP)
@@ -137,7 +137,7 @@ def test_quantized_operators_are_computed_in_floats_only_where_htp_has_no_other_
     assert found == IN_FLOATS
 
 
-def test_an_operator_without_a_form_is_a_row_with_its_reason() -> None:
+def test_an_unsupported_operator_is_a_row_with_its_reason() -> None:
     """The output in docs/guides/check.md."""
     coverage, _ = compiled(FILES / "mirror_pad_symmetric.tflite")
     guide = (Path(__file__).parents[3] / "docs" / "guides" / "check.md").read_text()
@@ -145,10 +145,10 @@ def test_an_operator_without_a_form_is_a_row_with_its_reason() -> None:
     assert all(line in " ".join(guide.split()) for line in lines[:4]), lines
 
 
-def test_what_surrounds_an_operator_without_a_form_is_judged_as_usual(
+def test_neighbors_of_an_unsupported_operator_are_judged_as_usual(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In a quantized file, whose tensors are stored otherwise between its ends."""
+    """The file is quantized, and its tensors are stored differently between its ends."""
     monkeypatch.delitem(OPERATORS, "MEAN")
     model._made.cache_clear()
     path = str(FILES / "mobile_blocks-8a8w.tflite")
@@ -161,7 +161,7 @@ def test_what_surrounds_an_operator_without_a_form_is_judged_as_usual(
 @pytest.mark.parametrize(
     ("size", "message"), [(4, "not a TensorFlow Lite file"), (300, "damaged or incomplete")]
 )
-def test_a_cut_file_is_one_message(tmp_path: Path, size: int, message: str) -> None:
+def test_a_truncated_file_gives_one_message(tmp_path: Path, size: int, message: str) -> None:
     cut = tmp_path / "cut.tflite"
     cut.write_bytes((FILES / "conv.tflite").read_bytes()[:size])
     with pytest.raises(OpdbError, match=message):

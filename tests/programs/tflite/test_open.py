@@ -1,4 +1,4 @@
-"""Files with open dimensions, and with operators that have no result: sizes from --dim, rows, or one message."""
+"""Files with open dimensions, and with operators without results: sizes from --dim, rows, or one message."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HTP = Target("HTP", "SM8650", execution="emulator")
 
 
 def changed(name: str, folder: Path, change: Callable[[Any], None]) -> str:
-    """A file with another main subgraph."""
+    """A file with a changed main subgraph."""
     made = schema.ModelT.InitFromPackedBuf((FILES / name).read_bytes(), 0)
     change(made)
     builder = flatbuffers.Builder(1024)
@@ -34,7 +34,7 @@ def changed(name: str, folder: Path, change: Callable[[Any], None]) -> str:
 
 
 def opened(axes: tuple[int, ...], tensors: Callable[[int], bool]) -> Callable[[Any], None]:
-    """Leaves axes open of the tensors at these places that are no constants."""
+    """Leaves axes open in the non-constant tensors at these places."""
 
     def change(model: Any) -> None:
         for place, tensor in enumerate(model.subgraphs[0].tensors):
@@ -57,13 +57,13 @@ def test_an_open_input_asks_for_its_size(tmp_path: Path) -> None:
     np.testing.assert_array_equal(module(x).numpy(), np.abs(x.numpy()))
 
 
-def test_an_open_result_has_the_shape_that_the_operator_gives(tmp_path: Path) -> None:
+def test_an_open_result_gets_the_operators_shape(tmp_path: Path) -> None:
     path = changed("abs.tflite", tmp_path, opened((0, 1), lambda place: place > 0))
     module, (x,) = load_model(path)
     torch.testing.assert_close(module(x), x.abs())
 
 
-def test_an_operator_that_needs_a_size_is_a_row_with_the_cure(tmp_path: Path) -> None:
+def test_an_operator_that_needs_a_size_is_a_row_with_a_fix(tmp_path: Path) -> None:
     path = changed("average_pool_same.tflite", tmp_path, opened((1,), lambda place: True))
     program = load_program(path, dims={"x_0:1": 7})
     _, coverage = read_and_check(program, HTP)
@@ -72,8 +72,8 @@ def test_an_operator_that_needs_a_size_is_a_row_with_the_cure(tmp_path: Path) ->
     assert reason["message"].endswith("convert the model with fixed shapes")
 
 
-def test_an_operator_without_results_is_left_out(tmp_path: Path) -> None:
-    """CALL_ONCE, which gives variables their first values."""
+def test_an_operator_without_results_is_ignored(tmp_path: Path) -> None:
+    """The operator is CALL_ONCE, which initializes variables."""
 
     def change(model: Any) -> None:
         code = schema.OperatorCodeT()

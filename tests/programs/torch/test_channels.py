@@ -1,4 +1,4 @@
-"""Factors of channels as a filter of integers: what is stored stands for the numbers that were given."""
+"""Per-channel factors as an integer filter: its stored values represent the given numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ X = TensorRef((1, 4, 5, 3), "uq8", key=("x", 0), quant=Quant("SCALE_OFFSET", (0.
 
 
 def known(name: str, values: list[float], dtype: str = "f32", quant: Quant | None = None) -> TensorRef:
-    """A constant of a program, whose numbers the view gives."""
+    """A constant of a program, whose numbers the view knows."""
     array = np.array(values, {"f32": np.float32, "sq8": np.int8}[dtype])
     shape = array.shape
     return TensorRef(shape, dtype, True, (name, 0), quant=quant, base_shape=shape, values=lambda: array)
@@ -37,7 +37,7 @@ def test_each_factor_is_exact() -> None:
     assert set(np.abs(filter.data)) == {127}
 
 
-def test_shifts_are_steps_of_the_products() -> None:
+def test_shifts_are_stored_in_steps_of_the_products() -> None:
     factor, shift = known("f", [0.5, -2.0]), known("s", [0.25, -3.0])
     filter = channel_filter(factor, shift, X)
     bias = channel_bias(shift, X, filter)
@@ -46,7 +46,7 @@ def test_shifts_are_steps_of_the_products() -> None:
     np.testing.assert_allclose(real(bias), [0.25, -3.0], atol=2e-4)
 
 
-def test_a_shift_of_a_factor_that_is_almost_zero_is_not_too_large() -> None:
+def test_a_near_zero_factor_does_not_overflow_the_shift() -> None:
     factor, shift = known("f", [0.0, 1e-12, 0.0]), known("s", [5.0, -5.0, 0.0])
     filter = channel_filter(factor, shift, X)
     bias = channel_bias(shift, X, filter)
@@ -55,7 +55,7 @@ def test_a_shift_of_a_factor_that_is_almost_zero_is_not_too_large() -> None:
     assert np.abs(real(filter)).max() < 1e-6
 
 
-def test_numbers_are_worked_out_of_what_is_stored() -> None:
+def test_numbers_are_computed_from_stored_values() -> None:
     weight = known("w", [-4, 8], "sq8", Quant("SCALE_OFFSET", (0.5,), (0,)))
     variance, mean = known("v", [0.25, 1.0]), known("m", [1.0, -1.0])
     factor = times(floats(weight), inverse_root(variance, 0.0))
@@ -63,7 +63,7 @@ def test_numbers_are_worked_out_of_what_is_stored() -> None:
     np.testing.assert_allclose(numbers(minus(full((2,), 1.0, "f32"), times(mean, factor))), [5.0, 5.0])
 
 
-def test_what_is_not_known_or_no_number_is_refused() -> None:
+def test_unknown_or_infinite_factors_are_refused() -> None:
     unknown = TensorRef((2,), "f32", True, ("f", 0), base_shape=(2,))
     later = TensorRef((2,), "f32", True, ("f", 0), base_shape=(2,), values=lambda: None)
     zeros = full((2,), 0.0, "f32")

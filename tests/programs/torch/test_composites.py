@@ -1,4 +1,4 @@
-"""What a program is read as: composites of PyTorch that no spec maps, and what changes its arguments."""
+"""Reading programs: PyTorch composites that no spec maps, and calls that mutate their arguments."""
 
 import pytest
 
@@ -22,14 +22,14 @@ def targets(program: ExportedProgram) -> set[str]:
     return {str(n.target) for n in program.graph.nodes if n.op == "call_function"}
 
 
-def test_a_composite_is_what_pytorch_makes_of_it() -> None:
+def test_an_unmapped_composite_is_decomposed_by_pytorch() -> None:
     program = torch.export.export(Less(), (torch.randn(2, 3),))
     assert "aten.less.Scalar" in targets(program)
     assert {"aten.lt.Scalar", "aten.relu.default"} <= targets(plain(program, ()))
     assert "aten.less.Scalar" in targets(plain(program, {"aten.less.Scalar"}))
 
 
-def test_a_definition_that_raises_leaves_the_composite(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_decomposition_keeps_the_composite(monkeypatch: pytest.MonkeyPatch) -> None:
     program = torch.export.export(Less(), (torch.randn(2, 3),))
     stock = ExportedProgram.run_decompositions
 
@@ -48,7 +48,7 @@ class Product(torch.nn.Module):
 
 
 def test_moves_of_dimensions_of_size_1_become_one_view() -> None:
-    """The matrix of einsum is multiplied as it is, the other one is transposed once; PyTorch has ten moves."""
+    """The matrix of einsum is multiplied directly, the other one is transposed once; PyTorch has ten moves."""
     inputs = torch.randn(4, 3), torch.randn(5, 3)
     program = plain(torch.export.export(Product(), inputs), ())
     called = [str(n.target) for n in program.graph.nodes if n.op == "call_function"]
@@ -56,14 +56,14 @@ def test_moves_of_dimensions_of_size_1_become_one_view() -> None:
     torch.testing.assert_close(program.module()(*inputs), inputs[0] @ inputs[1].t())
 
 
-def test_a_gru_cell_splits_as_split_does() -> None:
-    """torch.nn.GRUCell calls unsafe_split, which is split for PyTorch's autograd."""
+def test_unsafe_split_is_read_as_split() -> None:
+    """torch.nn.GRUCell calls unsafe_split, which is split except for PyTorch's autograd."""
     program = torch.export.export(torch.nn.GRUCell(8, 16).eval(), (torch.randn(1, 8), torch.randn(1, 16)))
     made = targets(plain(program, ()))
     assert "aten.split.Tensor" in made and "aten.unsafe_split.Tensor" not in made
 
 
-def test_a_condition_on_data_is_a_row_with_the_cure() -> None:
+def test_a_condition_on_data_is_a_row_with_a_fix() -> None:
     class Either(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.cond(x.sum() > 0, torch.relu, torch.neg, (x,))

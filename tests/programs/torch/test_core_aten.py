@@ -1,4 +1,4 @@
-"""Which of PyTorch's core ATen operators have a form, and why the others have none (docs/guides/executorch.md)."""
+"""The core ATen operators of PyTorch with a form, and the reasons why the others have none (docs/guides/executorch.md)."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from opdb.programs.torch.targets import SHAPE_ONLY  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
-#: Not asked of inference: gradients, sizes that are symbols, and what only makes tensors.
+#: Not needed for inference: gradients, symbolic sizes, and operators that only create tensors.
 BACKWARD = {
     "aten._adaptive_avg_pool2d_backward.default", "aten.avg_pool2d_backward.default", "aten.convolution_backward.default",
     "aten.embedding_dense_backward.default", "aten.max_pool2d_with_indices_backward.default",
@@ -27,7 +27,7 @@ CREATING = {
     "aten.full_like.default", "aten.rand.default", "aten.randn.default", "aten.randperm.default", "aten.resize_.default",
     "aten.scalar_tensor.default",
 }  # fmt: skip
-#: The graph loses them: what they give is their input, or a constant.
+#: Folded away in the graph: their result is their input, or a constant.
 FOLDED = {"aten.alias.default", "aten.clone.default", "aten.fill.Scalar"}
 #: No form, with the reason.
 REST = {
@@ -46,7 +46,7 @@ REST = {
 
 
 def core() -> set[str]:
-    """By the schemas: ``dir(torch.ops.aten)`` grows with what was called."""
+    """Uses the schemas: ``dir(torch.ops.aten)`` grows with each operator used."""
     found = set()
     for schema in torch._C._jit_get_all_schemas():
         library, _, name = schema.name.partition("::")

@@ -1,4 +1,4 @@
-"""Calls that change their argument become calls that return the new value: PyTorch's numbers, or left to PyTorch."""
+"""Mutating calls become calls that return the new value and match PyTorch, or are left to PyTorch."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def in_place(exported: torch.export.ExportedProgram) -> list[str]:
 
 
 @pytest.mark.parametrize("function", [add_to_itself, read_before, two_values_are_returned])
-def test_the_new_value_is_read_behind_the_call(function: Callable[[Tensor], object]) -> None:
+def test_later_reads_get_the_new_value(function: Callable[[Tensor], object]) -> None:
     exported, x = program(function)
     assert in_place(exported)
     made = out_of_place(exported)
@@ -106,7 +106,7 @@ REST = [
 
 
 @pytest.mark.parametrize("function", REST)
-def test_the_rest_is_left_to_pytorch(function: Callable[[Tensor], Tensor]) -> None:
+def test_mutations_of_views_are_left_to_pytorch(function: Callable[[Tensor], Tensor]) -> None:
     exported, x = program(function)
     assert out_of_place(exported) is None
     read = plain(exported, ())
@@ -119,7 +119,7 @@ class Builtin(nn.Module):
         return torch.exp(input).relu_()
 
 
-def test_an_input_with_the_name_of_a_builtin_of_python_keeps_it() -> None:
+def test_an_input_named_like_a_builtin_keeps_its_name() -> None:
     x = torch.randn(2, 3, generator=torch.Generator().manual_seed(0))
     exported = torch.export.export(Builtin(), (x,))
     made = out_of_place(exported)
@@ -127,6 +127,6 @@ def test_an_input_with_the_name_of_a_builtin_of_python_keeps_it() -> None:
     torch.testing.assert_close(made.module()(x), x.exp())
 
 
-def test_an_input_that_is_changed_is_left_to_pytorch() -> None:
+def test_a_mutated_input_is_left_to_pytorch() -> None:
     exported, _ = program(lambda x: x.neg_() + 1)
     assert out_of_place(exported) is None

@@ -1,4 +1,4 @@
-"""Between which numbers results lie, and conversions to integers of fewer bits: taken where the numbers fit, else refused with the cure."""
+"""Intervals of results, and conversions to smaller integers: accepted if the numbers fit, else refused with a fix."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def given() -> tuple[Tensor, ...]:
 
 
 @pytest.mark.parametrize("what", INTERVALS)
-def test_an_interval_holds_what_the_operator_makes(what: str) -> None:
+def test_an_interval_contains_the_operators_results(what: str) -> None:
     function, expected = INTERVALS[what]
     program = export(Of(function), given())
     (end,) = next(n for n in program.graph.nodes if n.op == "output").args[0]
@@ -84,7 +84,7 @@ def test_an_interval_holds_what_the_operator_makes(what: str) -> None:
     assert expected[0] <= made.min() and made.max() <= expected[1]
 
 
-def test_long_chains_end() -> None:
+def test_intervals_of_long_chains_terminate() -> None:
     def doubled(x: Tensor, n: Tensor, u: Tensor) -> Tensor:
         for _ in range(200):
             x = torch.tanh(x) + torch.tanh(x)
@@ -116,7 +116,7 @@ def vendor() -> Iterator[VendorWorker]:
 
 @pytest.mark.vendor
 @pytest.mark.parametrize("what", TAKEN)
-def test_what_fits_is_a_cast(what: str, vendor: VendorWorker) -> None:
+def test_a_conversion_that_fits_is_a_cast(what: str, vendor: VendorWorker) -> None:
     model, inputs = Of(TAKEN[what]), given()
     coverage, graph = lowered(export(model, inputs), HTP, "graph")
     assert graph is not None, coverage.rows
@@ -127,7 +127,7 @@ def test_what_fits_is_a_cast(what: str, vendor: VendorWorker) -> None:
     expected = model(*inputs).numpy()
     assert found.dtype == np.uint8
     off = np.abs(found.astype(int) - expected.astype(int))
-    assert off.max() <= ("floats" in what)  # fp16 may round up what PyTorch cuts
+    assert off.max() <= ("floats" in what)  # fp16 may round up a value that PyTorch truncates
     assert (off > 0).mean() < 0.1
 
 
@@ -146,7 +146,7 @@ REFUSED: dict[str, tuple[Function, str]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_may_not_fit_is_refused_in_one_sentence(what: str) -> None:
+def test_a_conversion_that_may_overflow_is_refused(what: str) -> None:
     function, message = REFUSED[what]
     row = check_program(export(Of(function), given()), HTP).rows[-1]
     assert (row.verdict, [r["message"] for r in row.reasons]) == ("rejected", [message])

@@ -1,4 +1,4 @@
-"""Every mapped ATen target, from a real module to numbers: export, lower, QnnGraph, and PyTorch judges."""
+"""Every mapped ATen target, from a real module to numbers: export, lower, QnnGraph, compared with PyTorch."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def outputs_of(case: Case, backend: str) -> None:
 
 @pytest.mark.parametrize("backend", PLACES)
 @pytest.mark.parametrize("case", one_in(4))
-def test_numbers_are_those_of_pytorch(case: Case, backend: str) -> None:
+def test_results_match_pytorch(case: Case, backend: str) -> None:
     outputs_of(case, backend)
 
 

@@ -1,4 +1,4 @@
-"""PyTorch's own samples of operators (OpInfo) on QNN's real libraries: right, or refused with a reason."""
+"""PyTorch's own operator samples (OpInfo) on QNN's real libraries: right, or refused with a reason."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def told(found: list[Outcome]) -> str:
         pytest.param("KERNELS", "bool", 60, marks=pytest.mark.breadth),
     ],
 )
-def test_the_first_sample_of_each_mapped_operator(
+def test_the_first_sample_of_each_operator_is_right_or_refused(
     place: str, kind: str, least: int, workers: dict[str, Library]
 ) -> None:
     """More than ``least`` targets are right on QNN CPU or on opdb's own kernels; the sweep below runs all samples, on HTP too."""
@@ -71,7 +71,7 @@ def test_every_sample_is_right_or_refused(name: str, kind: str, workers: dict[st
             assert o.outcome not in (REFUSED, UNMAPPED, NO_PROGRAM) or o.text
 
 
-def test_the_list_of_failures_is_of_samples_that_exist() -> None:
+def test_listed_failures_are_existing_samples() -> None:
     for (name, kind, backend), listed in KNOWN.items():
         count = sum(1 for _ in samples(name, getattr(torch, kind)))
         assert backend in PLACES and listed.numbers and max(listed.numbers) < count, (name, kind)

@@ -1,4 +1,4 @@
-"""What PyTorch promotes within an operator is a conversion before it, and QNN computes PyTorch's numbers."""
+"""PyTorch's implicit promotions become explicit conversions, and QNN computes PyTorch's numbers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ MIXED: dict[str, Function] = {
 
 
 def given() -> tuple[Tensor, ...]:
-    """Whole numbers and halves of them, which fp16 has exactly."""
+    """Integers and halves of integers, which are exact in fp16."""
     draw = torch.Generator().manual_seed(0)
     x = torch.randint(-9, 9, (2, 16), generator=draw) / 2
     n = torch.arange(16, dtype=torch.int32)[None]
@@ -78,7 +78,7 @@ def vendor() -> Iterator[VendorWorker]:
 
 @pytest.mark.vendor
 @pytest.mark.parametrize("what", MIXED)
-def test_htp_computes_what_pytorch_does(what: str, vendor: VendorWorker) -> None:
+def test_promotions_on_htp_match_pytorch(what: str, vendor: VendorWorker) -> None:
     model, inputs = Of(MIXED[what]), given()
     expected = model(*inputs)
     coverage, graph = lowered(export(model, inputs), HTP, "graph")
@@ -92,12 +92,12 @@ def test_htp_computes_what_pytorch_does(what: str, vendor: VendorWorker) -> None
 
 
 @pytest.mark.parametrize("what", MIXED)
-def test_the_program_computes_the_same(what: str) -> None:
+def test_the_rewritten_program_matches_the_model(what: str) -> None:
     model, inputs = Of(MIXED[what]), given()
     program = export(model, inputs)
     names = [n.name for n in program.graph.nodes]
     found = plain(program, READ_WITHOUT_SPEC).module()(*inputs)
-    assert [n.name for n in program.graph.nodes] == names  # the given one stays as it is
+    assert [n.name for n in program.graph.nodes] == names  # the given program is unchanged
     assert found.dtype == model(*inputs).dtype
     torch.testing.assert_close(found, model(*inputs), rtol=0, atol=0)
 
@@ -110,6 +110,6 @@ def test_a_conversion_is_shared_and_has_the_line_of_its_reader() -> None:
     assert rows[0].line.startswith("test_promotions.py:")
 
 
-def test_int32_and_int64_are_one_type() -> None:
+def test_int32_and_int64_count_as_one_type() -> None:
     program = export(Of(lambda x, n, m, u: n * torch.arange(16)), given())
     assert [r.node for r in check_program(program, HTP).rows] == ["mul"]

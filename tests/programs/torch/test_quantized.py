@@ -1,4 +1,4 @@
-"""Programs with quantize and dequantize nodes: their encodings in the graph, and numbers on Qualcomm's libraries; PyTorch judges."""
+"""Programs with quantize and dequantize nodes: their encodings in the graph, and results on Qualcomm's libraries, compared with PyTorch."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ ROWS = torch.arange(24.0).reshape(4, 6).cos()
 
 
 def seen(x: Tensor, scale: float = 0.02, zero: int = 120, kind: tuple[int, int, Any] = U8) -> Tensor:
-    """``x`` as a quantized module passes it on."""
+    """``x`` quantized and dequantized, as a quantized module passes it on."""
     q = PT2E.quantize_per_tensor.default(x, scale, zero, *kind)
     return PT2E.dequantize_per_tensor.default(q, scale, zero, *kind)
 
 
 class Weight(nn.Module):
-    """A weight of int8 with a scale for each of its rows."""
+    """An int8 weight with a scale for each row."""
 
     def __init__(self, *shape: int) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Weight(nn.Module):
 
 
 class Conv(nn.Module):
-    """A convolution whose bias stays in floats, and a ReLU that shares its encoding."""
+    """A convolution with a float bias, and a ReLU that shares its encoding."""
 
     def __init__(self, kind: tuple[int, int, Any] = U8, zero: int = 120, channels: int = 4) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class Conv(nn.Module):
 
 
 class Linear(nn.Module):
-    """A linear layer of 16 bits; ``moved``: with its weight transposed, as PyTorch decomposes it."""
+    """A 16-bit linear layer; ``moved``: with its weight transposed, as PyTorch decomposes it."""
 
     def __init__(self, moved: bool = False) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Linear(nn.Module):
 
 
 class Sum(nn.Module):
-    """A tensor that two nodes read, one of them in floats."""
+    """A tensor with two readers, one of them in floats."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         y = seen(torch.tanh(seen(x)), 1 / 128, 128)
@@ -89,14 +89,14 @@ class Sum(nn.Module):
 
 
 class Twice(nn.Module):
-    """An encoding in the place of another."""
+    """One encoding directly after another."""
 
     def forward(self, x: Tensor) -> Tensor:
         return seen(seen(x * 2.0, 0.02, 120), 0.015, 128)
 
 
 class Integers(nn.Module):
-    """Stored integers at both ends."""
+    """A module whose input and output are stored integers."""
 
     def forward(self, q: Tensor) -> Tensor:
         x = PT2E.dequantize_per_tensor.default(q, 0.02, 120, *U8)
@@ -128,8 +128,8 @@ def worker(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_numbers_are_those_of_the_quantized_module(worker: Any, name: str) -> None:
-    """Within a step of the output's encoding: the libraries sum integers, PyTorch floats."""
+def test_results_match_the_quantized_module(worker: Any, name: str) -> None:
+    """Results are within one step of the output's encoding: the libraries sum integers, PyTorch floats."""
     target, vendor = worker
     module, x, step = CASES[name]
     graph, _ = lowered(module, x, target)
@@ -141,8 +141,8 @@ def test_numbers_are_those_of_the_quantized_module(worker: Any, name: str) -> No
         np.testing.assert_allclose(got, want.detach().numpy(), atol=1.01 * step)
 
 
-def test_encodings_are_those_of_the_nodes() -> None:
-    """The ends are floats: one Quantize, one Dequantize, and everything between is quantized."""
+def test_encodings_come_from_the_nodes() -> None:
+    """Inputs and outputs are floats: one Quantize, one Dequantize, and everything between is quantized."""
     graph, coverage = lowered(Conv(), IMAGE, PLACES["HTP"])
     ops = Counter(op.op for op in graph.ops)
     assert (ops["Quantize"], ops["Dequantize"], ops["Conv2d"]) == (1, 1, 1)
@@ -154,12 +154,12 @@ def test_encodings_are_those_of_the_nodes() -> None:
     assert (
         weight.quant and weight.quant.axis == 3 and len(weight.quant.scale) == 4
     )  # [height, width, in, out]
-    # what the ReLU cuts off is cut off by its encoding before it
+    # the values that ReLU clips are already clipped by the encoding before it
     assert y.quant and (y.quant.scale, y.quant.offset) == ((0.012,), (0,))
     assert all(r.ops != ("Quantize", "Dequantize") for r in coverage.rows)
 
 
-def test_stored_integers_are_ends_of_their_own() -> None:
+def test_stored_integers_can_be_inputs_and_outputs() -> None:
     stored = torch.arange(24, dtype=torch.uint8).reshape(4, 6) * 10
     graph, coverage = lowered(Integers(), stored, PLACES["HTP"])
     assert [op.op for op in graph.ops] == ["Relu"] and len(coverage.rows) == 1
@@ -167,14 +167,14 @@ def test_stored_integers_are_ends_of_their_own() -> None:
 
 
 def test_a_node_without_a_quantized_form_computes_in_floats() -> None:
-    """CPU has no convolution of signed activations: the numbers are the same, and the row says what was refused."""
+    """CPU has no convolution of signed activations: the numbers are the same, and the row has the reason."""
     graph, _ = lowered(Conv(S8, -8), IMAGE, PLACES["CPU"])
     conv = next(op for op in graph.ops if op.op == "Conv2d")
     assert {graph.tensors[n].dtype for n in conv.inputs if n} == {"f32"}
 
 
-def test_integers_that_something_else_reads_are_no_encoded_tensor() -> None:
-    """An input of bytes that is also read as whole numbers, and a quantize node whose integers are added."""
+def test_integers_with_other_readers_get_no_encoding() -> None:
+    """An input of bytes is also read as integers, and a quantize node's integers are added to."""
 
     class Both(nn.Module):
         def forward(self, q: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -186,7 +186,7 @@ def test_integers_that_something_else_reads_are_no_encoded_tensor() -> None:
     assert not program.encodings.of
 
 
-def test_an_encoding_that_is_computed_is_a_row() -> None:
+def test_a_dynamic_encoding_is_a_host_row() -> None:
     class Dynamic(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             scale = x.abs().amax() / 127
@@ -198,7 +198,7 @@ def test_an_encoding_that_is_computed_is_a_row() -> None:
     assert rows["quantized_decomposed.quantize_per_tensor.tensor"].verdict == "host"
 
 
-def test_nodes_in_floats_on_request() -> None:
+def test_nodes_can_be_forced_into_floats() -> None:
     exported = export(Linear(), (ROWS,))
     program = Program(exported)
     assert "linear" not in program.in_floats and ("linear", 0) in program.encodings.of

@@ -1,4 +1,4 @@
-"""Constants of quantized programs that are computed, or read as floats; and joins of several types: values, on the emulation."""
+"""Computed or float-read constants of quantized programs, and joins of several types: values, on the emulation."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ STEP = 0.05
 
 
 def fake(x: torch.Tensor) -> torch.Tensor:
-    """x in steps of 0.05, as a quantized program has it."""
+    """x rounded to steps of 0.05, as in a quantized program."""
     stored = Q.quantize_per_tensor(x, STEP, 128, 0, 255, torch.uint8)
     result: torch.Tensor = Q.dequantize_per_tensor(stored, STEP, 128, 0, 255, torch.uint8)
     return result
 
 
 class Positions(nn.Module):
-    """Adds what is computed of constants alone, in one of several ways, and quantized then."""
+    """Adds a tensor computed only from constants, in one of several ways, and then quantized."""
 
     def __init__(self, kind: str) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ def test_a_computed_constant_is_folded_then_quantized(kind: str, batch: int) -> 
 
 @pytest.mark.vendor
 @pytest.mark.parametrize(("kind", "gates"), [("GRU", 3), ("LSTM", 4), ("RNN", 1)])
-def test_recurrent_weights_behind_dequantize_nodes(kind: str, gates: int, tmp_path: Path) -> None:
+def test_recurrent_weights_may_be_dequantized(kind: str, gates: int, tmp_path: Path) -> None:
     onnx, runtime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
     make, rng, size = onnx.helper, np.random.default_rng(0), 4
     weights = [
@@ -112,7 +112,7 @@ class Joined(nn.Module):
 
 @pytest.mark.vendor
 @pytest.mark.parametrize("join", ["cat", "stack"])
-def test_tensors_of_several_types_are_cast_before_they_are_joined(join: str) -> None:
+def test_tensors_of_several_types_are_cast_before_joining(join: str) -> None:
     x, n = torch.randn(1, 8, 16), torch.arange(128, dtype=torch.int32).reshape(1, 8, 16)
     for cast in (False, True):  # by PyTorch's promotion, or by the model
         module = Joined(join, cast)

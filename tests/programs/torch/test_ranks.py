@@ -20,7 +20,7 @@ HTP = Target("HTP", "SM8650", execution="emulator")
 
 
 class Windows(torch.nn.Module):
-    """Swin's windows, and the image of them again."""
+    """Swin's windows, and the image reassembled from them."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = x.reshape(1, 2, 4, 2, 4, 16).permute(0, 1, 3, 2, 4, 5).reshape(-1, 16, 16)
@@ -29,7 +29,7 @@ class Windows(torch.nn.Module):
 
 
 class Shuffle(torch.nn.Module):
-    """Pixels of the image from channels, and of three dimensions, which is eight dimensions."""
+    """Moves channels to pixels of an image, and of a volume, which takes eight dimensions."""
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         y = x.view(1, 3, 2, 2, 4, 4).permute(0, 1, 4, 2, 5, 3).reshape(1, 3, 8, 8)
@@ -56,7 +56,7 @@ CASES = [
     )
 )
 @settings(max_examples=300, deadline=None)
-def test_any_permutation(case: tuple[list[int], list[int]]) -> None:
+def test_any_permutation_can_be_split(case: tuple[list[int], list[int]]) -> None:
     order, shape = case
     x = np.arange(np.prod(shape)).reshape(shape)
     first, steps = permutations(shape, order)
@@ -68,7 +68,7 @@ def test_any_permutation(case: tuple[list[int], list[int]]) -> None:
 
 
 @pytest.mark.parametrize(("module", "x"), CASES, ids=[type(m).__name__ for m, _ in CASES])
-def test_the_program_computes_the_same(module: torch.nn.Module, x: torch.Tensor) -> None:
+def test_the_rewritten_program_matches_the_module(module: torch.nn.Module, x: torch.Tensor) -> None:
     program = export(module, (x,))
     made = in_fewer_dimensions(program)
     assert all(n.meta["val"].dim() <= MOST for n in made.graph.nodes if n.op == "call_function")
@@ -76,12 +76,12 @@ def test_the_program_computes_the_same(module: torch.nn.Module, x: torch.Tensor)
     torch.testing.assert_close(got, wanted, rtol=0, atol=0)
     assert any(
         len(n.meta["val"].shape) > MOST for n in program.graph.nodes if n.op == "call_function"
-    )  # as it was
+    )  # the given program is unchanged
 
 
 @pytest.mark.vendor
 @pytest.mark.parametrize(("module", "x"), CASES, ids=[type(m).__name__ for m, _ in CASES])
-def test_htp_runs_it(module: torch.nn.Module, x: torch.Tensor) -> None:
+def test_htp_runs_the_rewritten_program(module: torch.nn.Module, x: torch.Tensor) -> None:
     program, coverage = read_and_check(export(module, (x,)), HTP)
     assert coverage.complete and coverage.partitions <= 2
     graph = build_graph(program, coverage.lowered)
@@ -93,7 +93,7 @@ def test_htp_runs_it(module: torch.nn.Module, x: torch.Tensor) -> None:
         np.testing.assert_allclose(made.outputs[tensor.name], want.numpy(), atol=2e-3)
 
 
-def test_a_tensor_of_six_dimensions_that_something_else_reads_stays() -> None:
+def test_a_6d_tensor_with_other_readers_is_unchanged() -> None:
     class Read(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.relu(x.view(2, 2, 2, 2, 2, 2).permute(5, 4, 3, 2, 1, 0)).reshape(64)

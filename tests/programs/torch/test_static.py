@@ -1,4 +1,4 @@
-"""Static tensors that builders make or change, and what a program knows before it runs."""
+"""Static tensors that builders create or change, and values of a program known before it runs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def values(t: TensorRef) -> np.ndarray[Any, Any]:
     return transformed(ramp_values(t), t.transforms)
 
 
-def test_a_ramp_is_start_and_steps() -> None:
+def test_a_ramp_has_a_start_and_steps() -> None:
     rows, columns = np.indices((3, 4))
     made = values(ramp([3, 4], [10, -1], 5))
     assert made.dtype == np.int32 and np.array_equal(made, 5 + 10 * rows - columns)
@@ -55,7 +55,7 @@ def test_a_ramp_is_start_and_steps() -> None:
         )
 
 
-def test_transforms_of_static_data_are_those_of_torch() -> None:
+def test_transforms_of_static_data_match_torch() -> None:
     truth = torch.arange(6, dtype=torch.int32).reshape(2, 3) - 3
     t = wrapped(scaled(ramp([2, 3], [3, 1], -3), 2), 5)
     t = permute(tiled(reshape(t, [2, 1, 3]), [4, 2, 2, 3]), [3, 0, 1, 2])
@@ -64,7 +64,7 @@ def test_transforms_of_static_data_are_those_of_torch() -> None:
 
 
 @pytest.mark.parametrize("zero", [0, 128])
-def test_a_filter_without_groups_and_gaps_convolves_alike(zero: int) -> None:
+def test_expanding_groups_and_dilation_keeps_the_convolution(zero: int) -> None:
     shape, groups, gaps = (6, 4, 2, 3), 3, (2, 3)
     stored = torch.randint(1, 255, shape, dtype=torch.uint8)
     quant = Quant("SCALE_OFFSET", (0.5,), (-zero,))
@@ -78,7 +78,7 @@ def test_a_filter_without_groups_and_gaps_convolves_alike(zero: int) -> None:
     torch.testing.assert_close(convolve(x, wide.double() - zero, stride=2, padding=1), truth)
 
 
-def test_scales_by_channel_are_those_of_each_group() -> None:
+def test_per_channel_scales_are_repeated_for_each_group() -> None:
     quant = Quant("AXIS_SCALE_OFFSET", (0.5, 2.0), (0, 0), axis=1)
     filter_ = TensorRef((4, 2, 1), "sq8", static=True, key="w", base_shape=(4, 2, 1), quant=quant)
     assert block_diagonal(filter_, 2).quant == Quant("AXIS_SCALE_OFFSET", (0.5, 2.0) * 2, (0,) * 4, axis=1)
@@ -94,13 +94,13 @@ def test_scales_by_channel_are_those_of_each_group() -> None:
         ({"shape": (1 << 20, 1 << 6, 1)}, "more than"),
     ],
 )
-def test_filters_that_get_no_zeros(changes: dict[str, Any], words: str) -> None:
+def test_filters_that_cannot_be_padded_with_zeros_are_rejected(changes: dict[str, Any], words: str) -> None:
     filter_ = TensorRef((4, 2, 1), "sq8", static=True, key="w", base_shape=(4, 2, 1))
     with pytest.raises(Rejection, match=words):
         block_diagonal(replace(filter_, **changes), 2)
 
 
-def test_a_tensor_of_8_bits_in_16() -> None:
+def test_an_8_bit_tensor_is_widened_exactly() -> None:
     t = TensorRef((3,), "uq8", key="x", quant=Quant("SCALE_OFFSET", (0.5,), (-3,)))
     wide = widened(t)
     assert wide.dtype == "uq16"
@@ -125,7 +125,7 @@ def test_the_negative_of_a_quantized_tensor_is_exact(dtype: str) -> None:
         negated(replace(t, quant=None))
 
 
-def test_other_tensors_get_an_op_for_each_transform() -> None:
+def test_dynamic_tensors_get_an_op_per_transform() -> None:
     index = TensorRef((2, 1), "i32", key="index", base_shape=(2, 1))
     ops = layout_ops(tiled(scaled(wrapped(index, 7), 3), [5, 2, 4]))
     assert [o.op for o in ops] == ["ElementWiseMod", "ElementWiseMultiply", "Reshape", "Tile"]
@@ -134,18 +134,18 @@ def test_other_tensors_get_an_op_for_each_transform() -> None:
     assert ops[3].params[0].value == (5, 1, 4)
 
 
-def test_a_number_needs_no_op() -> None:
+def test_a_scalar_is_transformed_without_ops() -> None:
     number = full([1], -2.0, ramp([1], [0], 0))
     assert (wrapped(number, 7).fill, scaled(number, 3).fill, tiled(number, [2, 3]).shape) == (5, -6, (2, 3))
 
 
-def test_lists_with_gaps() -> None:
+def test_lists_may_have_missing_tensors() -> None:
     a, b = (TensorRef((2,), "i32", key=k, base_shape=(2,)) for k in "ab")
     assert given_at([None, a, None, b]) == [1, 3] and chosen([None, a, None, b]) == [a, b]
     assert [t.shape for t in lifted([a, b], 1)] == [(2, 1), (2, 1)]
 
 
-def test_what_cannot_be_is_a_rejection() -> None:
+def test_impossible_transforms_are_rejected() -> None:
     t = TensorRef((2, 3), "f32", key="t", base_shape=(2, 3))
     with pytest.raises(Rejection, match=r"\[2, 3\] cannot be repeated to \[4, 3\]"):
         tiled(t, [4, 3])
@@ -160,7 +160,7 @@ def test_what_cannot_be_is_a_rejection() -> None:
 
 
 @pytest.mark.torch
-def test_what_shapes_decide_is_known_before_running() -> None:
+def test_values_determined_by_shapes_are_known_ahead() -> None:
     def call(x: torch.Tensor) -> torch.Tensor:
         filled = aten.fill.Scalar(x, 2.5) + torch.full_like(x, 1.0) - aten.new_zeros.default(x, [3])
         return x * aten.copy.default(x, filled) + torch.empty_like(x)
@@ -172,12 +172,12 @@ def test_what_shapes_decide_is_known_before_running() -> None:
 
 
 @pytest.mark.torch
-def test_a_copy_of_what_is_read_is_not_known_before_running() -> None:
+def test_a_copy_of_an_input_is_not_known_ahead() -> None:
     program = Program(export(Function(lambda x: aten.copy.default(x, x * 2)), (torch.randn(2, 3),)))
     assert [n.target for n in program.nodes] == ["aten.mul.Tensor", "aten.copy.default"]
 
 
-def test_stored_integers_are_dequantized_with_one_scale_or_one_for_each_place() -> None:
+def test_stored_integers_are_dequantized_per_tensor_or_axis() -> None:
     stored = np.array([[0, 128], [255, 1]], np.uint8)
     one = transformed(stored, [Transform("dequantize", ((0.5,), (-128,), -1))])
     assert one.dtype == np.float32 and one.tolist() == [[-64.0, 0.0], [63.5, -63.5]]
@@ -190,7 +190,7 @@ def test_stored_integers_are_dequantized_with_one_scale_or_one_for_each_place() 
 
 
 class Long(torch.nn.Module):
-    """Chooses by a constant of more than 4,096 places."""
+    """Selects with a constant of more than 4,096 elements."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -213,8 +213,8 @@ def test_rules_read_long_constants(last: int) -> None:
     assert ("GatherElements.H10" in {v.rule for v in found}) == (last == 16)
 
 
-def test_a_permuted_constant_is_viewed() -> None:
-    """The program has it contiguous; the constant keeps the strides of the permutation."""
+def test_a_permuted_constant_can_be_viewed() -> None:
+    """The program makes it contiguous; the constant keeps the strides of the permutation."""
 
     class Positions(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

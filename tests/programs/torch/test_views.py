@@ -1,4 +1,4 @@
-"""What a graph says of a node: whether constants alone make it."""
+"""Properties of a node in its graph: whether it is computed only from constants, and the ranks and shapes of its readers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ aten = torch.ops.aten
 
 
 def chain(graph: Graph, start: Node) -> Node:
-    """Deeper than Python's calls may be, and each node read twice by the next."""
+    """A chain deeper than Python's recursion limit, in which each node is read twice by the next."""
     for _ in range(3000):
         start = graph.call_function(aten.add.Tensor, (start, start))
     return start
 
 
-def test_a_deep_graph_of_constants_and_one_of_an_input() -> None:
+def test_deep_graphs_are_recognized_as_constant_or_not() -> None:
     graph = Graph()
     weight, x = graph.placeholder("weight"), graph.placeholder("x")
     made = chain(graph, weight)
@@ -27,7 +27,7 @@ def test_a_deep_graph_of_constants_and_one_of_an_input() -> None:
     assert of_constants(graph.call_function(aten.full.default, ([1], 1.5)), ())
 
 
-def test_ranks_of_a_result_and_of_what_reads_it() -> None:
+def test_the_ranks_in_which_a_result_is_read_are_found() -> None:
     class Some(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
             y = x * 2
@@ -35,10 +35,10 @@ def test_ranks_of_a_result_and_of_what_reads_it() -> None:
 
     graph = torch.export.export(Some(), (torch.ones(4, 6),)).graph
     (product,) = (n for n in graph.nodes if n.target is aten.mul.Tensor)
-    assert read_in_ranks(product) == {1, 2, 3, 4}  # not 5: that sees another result
+    assert read_in_ranks(product) == {1, 2, 3, 4}  # not 5: a different result is read there
 
 
-def test_shapes_of_views_behind_permutations_and_sums() -> None:
+def test_shapes_of_views_are_found_through_permutations() -> None:
     class Some(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
             y = x.relu()

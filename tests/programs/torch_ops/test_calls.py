@@ -1,4 +1,4 @@
-"""Calls of torch.ops.qnn.*: results by PyTorch's own operators, shapes by the specs' samples, errors."""
+"""Calls of torch.ops.qnn.*: results against PyTorch's own operators, shapes against the specs' samples, errors."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def test_a_call_runs_in_the_library() -> None:
 
 
 @pytest.mark.vendor
-def test_what_the_cpu_library_lacks_runs_in_the_emulation_of_htp() -> None:
+def test_ops_missing_on_cpu_run_on_emulated_htp() -> None:
     torch.testing.assert_close(qnn.Relu1(X), X.clamp(-1, 1), rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.vendor
-def test_weights_may_be_constants_to_the_library() -> None:
+def test_weights_may_be_passed_as_constants() -> None:
     w = torch.randn(3, 3, 2, 5)
     got = qnn.Conv2d(X, w, stride=[1, 1], pad_amount=[1, 1, 1, 1])
     wanted = f.conv2d(X.permute(0, 3, 1, 2), w.permute(3, 2, 0, 1), padding=1).permute(0, 2, 3, 1)
@@ -62,14 +62,14 @@ def test_weights_may_be_constants_to_the_library() -> None:
 
 
 @pytest.mark.vendor
-def test_a_call_that_no_library_takes_tells_all_reasons() -> None:
+def test_a_call_refused_by_all_libraries_gives_all_reasons() -> None:
     with pytest.raises(OpdbError, match=r"qnn.Softmax runs nowhere .*CPU: Softmax.*HTP SM8650: Softmax"):
         qnn.Softmax(X.to(torch.int32))
     with pytest.raises(OpdbError, match="direction must be one of FORWARD, REVERSE"):
         qnn.Gru(*[X] * 7, direction="BACKWARD")
 
 
-def test_shapes_and_types_are_those_of_the_samples(catalog: Catalog) -> None:
+def test_shapes_and_types_match_the_samples(catalog: Catalog) -> None:
     seen = set()
     with FakeTensorMode():
         for name in SCHEMAS:
@@ -109,7 +109,7 @@ def _called(op: CompiledOp, sample: dict[str, Any]) -> list[torch.Tensor]:
 
 
 def _shapes(op: CompiledOp, sample: dict[str, Any]) -> list[tuple[int, ...]]:
-    """The outputs of the sample's op config; [0] for an optional one that it lacks."""
+    """The outputs of the sample's op config; [0] for a missing optional one."""
     config = sample_config(op, op.definition.samples.index(sample), _any_types(op))
     made = {slot_of(t): t.shape for t in config.outputs}
     if any(s.variadic for s in op.outputs) and len(op.outputs) == 1:
@@ -122,7 +122,7 @@ def _any_types(op: CompiledOp) -> dict[str, str]:
     return {s.name: (s.definition.dtype or ["f32"])[0] for s in op.slots}
 
 
-def test_a_program_with_such_operators_is_checked() -> None:
+def test_programs_with_qnn_operators_can_be_checked() -> None:
     program = export(Calls(lambda x: qnn.L2Norm(x, axis=3) + 1), (X,))
     assert all(
         r.verdict == "supported"

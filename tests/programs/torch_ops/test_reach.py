@@ -1,4 +1,4 @@
-"""Each op of QNN as a torch operator: its form is the op of the spec's samples, and HTP's rules take one of them."""
+"""Each QNN op as a torch operator: its form gives the op of the spec's samples, and HTP's rules accept one of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TARGETS = {
     "CPU": Target("CPU", sdk="2.47", errata="ignore"),
     "HTP": Target("HTP", "SM8650", "2.47", errata="ignore"),
 }
-#: What tensors of a torch program can be: of its own data types, or with an encoding that a quantizer gives.
+#: Types that tensors of a torch program can have: torch's own data types, or with an encoding from a quantizer.
 TYPES = frozenset(
     [
         "f32",
@@ -103,7 +103,7 @@ def _configs(op: CompiledOp, backend: str) -> Iterator[tuple[OpConfig, Target]]:
 
 
 def _accepted(op: CompiledOp, backend: str) -> OpConfig | None:
-    """The first config whose form the backend's rules take; the form says what the config says."""
+    """The first config whose form the backend's rules accept; checks that the form reproduces the config."""
     for config, target in _configs(op, backend):
         (form,) = forms(f"qnn.{op.name}.default")
         view = ConfigView(op, config)
@@ -123,7 +123,7 @@ def _told(config: OpConfig) -> Any:
     return config.op, tensors(config.inputs), params, tensors(config.outputs)
 
 
-def test_each_op_has_an_operator_but_those_without_results_or_with_an_unknown_number(
+def test_each_op_with_known_results_has_an_operator(
     catalog: Catalog,
 ) -> None:
     own = {name for name, op in catalog.ops.items() if op.package == "qti.aisw"}

@@ -43,7 +43,7 @@ NUMPY_TO_DTYPE = {
 
 
 def compile_c(sources: Sequence[Path], to: Path, flags: Sequence[str]) -> None:
-    """Compiles and links; the compiler's messages are in the error."""
+    """Compiles and links; an error has the compiler's messages."""
     if shutil.which(CC) is None:
         raise RuntimeError(f"the C compiler {CC!r} is not installed; install gcc or set CC")
     command = [CC, *FLAGS, *INCLUDES, *flags, *map(str, sources), "-o", str(to)]
@@ -160,5 +160,5 @@ def argument(value: Any) -> Any:
 
 
 def call(library: ctypes.CDLL, kernel: str, *arguments: Any) -> str:
-    """The status of ``kernel``; outputs among the arguments are written."""
+    """The status of ``kernel``; writes the outputs among the arguments."""
     return STATUS[getattr(library, kernel)(*map(argument, arguments))]

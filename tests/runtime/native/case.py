@@ -1,4 +1,4 @@
-"""One call of a kernel, and what the modules of cases share."""
+"""One call of a kernel, and helpers shared by the modules of cases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ Shape = tuple[int, ...]
 @dataclass(frozen=True)
 class Case:
     """One call.  ``arguments`` are those before the outputs; ``oracle(torch, t)`` gives the wanted arrays,
-    with ``t(array)`` a double tensor (or the array's own type where ``exact``)."""
+    with ``t(array)`` a double tensor (or the array's own type if ``exact``).
+    """
 
     name: str
     kernel: str
@@ -25,7 +26,7 @@ class Case:
     variadic: bool = False  # the outputs are one variadic slot
     exact: bool = False  # bit-exact, and computed by PyTorch in the same type
     ulp: float | Callable[[Array], Array] = 1.0  # of the wanted value; or as many as a function of it says
-    absolute: float = 0.0  # what it may be off besides
+    absolute: float = 0.0  # additional absolute tolerance
 
 
 SPECIAL = np.array(

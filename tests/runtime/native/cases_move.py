@@ -13,7 +13,7 @@ MOVED = (np.uint8, np.bool_, np.int8, np.int16, np.float16, np.float32, np.int32
 
 
 def elements(seed: int, shape: Sequence[int], kind: Any) -> Array:
-    """Any values of this type but NaN, which equals nothing."""
+    """Random values of this type except NaN, which equals nothing."""
     numbers = np.random.default_rng(seed).integers(0, 100, tuple(shape))
     return numbers.astype(kind)
 

@@ -16,12 +16,12 @@ from c_library import UNDEFINED, build_library
 
 @pytest.fixture(scope="session")
 def kernels(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """As shipped: optimised, no sanitizer."""
+    """The library as shipped: optimized, no sanitizer."""
     return ctypes.CDLL(str(build_library(tmp_path_factory.mktemp("kernels"))))
 
 
 @pytest.fixture(scope="session")
 def checked(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """With checked.h exported, under UBSan: undefined behaviour ends the process."""
+    """The library with checked.h exported, under UBSan: undefined behavior ends the process."""
     exports = Path(__file__).with_name("checked_exports.c")
     return ctypes.CDLL(str(build_library(tmp_path_factory.mktemp("checked"), UNDEFINED, [exports])))

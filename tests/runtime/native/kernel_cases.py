@@ -1,6 +1,6 @@
 """All cases of all kernels.
 
-Importing this needs no PyTorch, so that the program under AddressSanitizer can run every case too.
+Importing this needs no PyTorch, so the program under AddressSanitizer can run every case, too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs every kernel case without judging the numbers: what AddressSanitizer watches.  Argument: a library."""
+"""Runs every kernel case under AddressSanitizer, without checking the numbers.  Argument: a library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GroupQueryAttention against ONNX Runtime's kernel, after whose op it is made, and against PyTorch's attention."""
+"""GroupQueryAttention against ONNX Runtime's kernel, whose op it is modeled on, and against PyTorch's attention."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIZE = 16  # of a head: ONNX Runtime turns only multiples of 16
 
 
 class Call:
-    """The inputs of one call, by QNN's names, and its config; ``present``: rows of the caches that come out, 0 for none."""
+    """The inputs of one call, by QNN's names, and its config; ``present``: rows of the output caches, 0 for none."""
 
     def __init__(
         self, seq: int, past: int, seqlens: list[int], total: int, present: int, heads: tuple[int, int] = (4, 2),
@@ -61,7 +61,7 @@ class Call:
         )  # fmt: skip
 
     def run(self) -> list[np.ndarray]:
-        """What the kernel gives; PyTorch's answer is the same."""
+        """The kernel's results; checks that PyTorch's are the same."""
         arrays = list(self.given.values())
         got = native.run(self.config, arrays)
         for have, want in zip(got, compute(self.config, arrays), strict=True):
@@ -69,7 +69,7 @@ class Call:
         return got
 
     def onnx(self) -> list[np.ndarray]:
-        """What ONNX Runtime's CPU kernel gives."""
+        """The results of ONNX Runtime's CPU kernel."""
         runtime, onnx = pytest.importorskip("onnxruntime"), pytest.importorskip("onnx")
         helper = onnx.helper
         names = [
@@ -122,20 +122,20 @@ CALLS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_it_is_the_op_of_onnx_runtime(name: str) -> None:
+def test_the_kernel_matches_onnx_runtime(name: str) -> None:
     call = Call(**CALLS[name])
     for have, want in zip(call.run(), call.onnx(), strict=True):
         assert np.allclose(have, want, rtol=1e-5, atol=2e-6)
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_caches_need_not_come_out(name: str) -> None:
+def test_output_caches_are_optional(name: str) -> None:
     (alone,) = Call(**CALLS[name] | {"present": 0}).run()
     assert np.array_equal(alone, Call(**CALLS[name]).run()[0])
 
 
-def test_prompts_of_other_lengths_give_the_rows_that_they_have() -> None:
-    """What is behind a prompt's end means nothing."""
+def test_prompts_may_have_different_lengths() -> None:
+    """Rows after a prompt's end are undefined."""
     call = Call(seq=4, past=0, seqlens=[3, 1], total=4, present=4, turns=True)
     for have, want in zip(call.run(), call.onnx(), strict=True):
         rows = have.ndim - 2  # the axis of the sequence, in one batch
@@ -143,8 +143,8 @@ def test_prompts_of_other_lengths_give_the_rows_that_they_have() -> None:
         assert np.allclose(*(a[1].take(range(2), rows - 1) for a in (have, want)), rtol=1e-5, atol=2e-6)
 
 
-def test_positions_with_gaps() -> None:
-    """Each row turns by its own; ONNX Runtime reads the first of a prompt alone.  PyTorch judges."""
+def test_positions_may_have_gaps() -> None:
+    """Each row is rotated by its own position; ONNX Runtime reads only the first of a prompt, so PyTorch is the reference."""
     ids = np.array([[7, 0, 63], [1, 1, 0]])
     given = {"seq": 3, "past": 0, "seqlens": [2, 2], "total": 3, "present": 3, "turns": True}
     own, usual = Call(**given, position_ids=ids).run(), Call(**given).run()
@@ -161,7 +161,7 @@ def test_a_token_does_not_see_later_ones() -> None:
     assert np.array_equal(first.run()[0][:, :4], second.run()[0][:, :4])
 
 
-def test_tokens_one_by_one_are_what_they_are_together() -> None:
+def test_decoding_token_by_token_equals_the_whole_prompt() -> None:
     """The cache of each step is the past of the next."""
     whole = Call(seq=6, past=0, seqlens=[5, 5], total=6, present=6, turns=True)
     cache = [np.zeros((2, 2, 6, SIZE), np.float32)] * 2
@@ -193,19 +193,19 @@ def test_tokens_one_by_one_are_what_they_are_together() -> None:
         ({"heads": (5, 2)}, "unsupported"),
     ],
 )
-def test_what_is_not_there_is_told(changes: dict[str, Any], answer: str) -> None:
+def test_out_of_range_inputs_are_rejected(changes: dict[str, Any], answer: str) -> None:
     call = Call(**{"seq": 1, "past": 16, "seqlens": [7], "total": 8, "present": 16} | changes)
     with pytest.raises(KernelError, match=answer):
         native.run(call.config, list(call.given.values()))
 
 
-def test_a_bias_shorter_than_the_past_is_told() -> None:
+def test_a_bias_shorter_than_the_past_is_rejected() -> None:
     call = Call(seq=2, past=0, seqlens=[1], total=2, present=2, attention_bias=bias(1, 1, 2, 1))
     with pytest.raises(KernelError, match="outside"):
         native.run(call.config, list(call.given.values()))
 
 
-def test_keys_of_another_length_are_unsupported() -> None:
+def test_keys_of_a_different_length_are_unsupported() -> None:
     call = Call(seq=2, past=0, seqlens=[1], total=2, present=2)
     longer = Call(seq=3, past=0, seqlens=[2], total=3, present=3)
     inputs = [longer.config.inputs[i] if i in (3, 4) else t for i, t in enumerate(call.config.inputs)]

@@ -1,4 +1,4 @@
-"""Boxes, regions and pictures at their edges, against ONNX's reference, PyTorch and the definition of BT.601."""
+"""Boxes, regions and pictures in edge cases, against ONNX's reference, PyTorch and the definition of BT.601."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytest.importorskip("onnx")
 def configured(
     op: str, arrays: Sequence[np.ndarray], params: dict[str, Any], outputs: Sequence[tuple[Any, ...]]
 ) -> OpConfig:
-    """f32, i32 and u32 tensors; a parameter is its value, or (data type, value)."""
+    """A config of f32, i32 and u32 tensors; a parameter is its value, or (data type, value)."""
     shorts = {np.dtype("f4"): "f32", np.dtype("i4"): "i32", np.dtype("u4"): "u32"}
     made = []
     for name, (dtype, value) in params.items():
@@ -36,7 +36,7 @@ def configured(
 
 
 def suppression(boxes: Any, scores: Any, iou: float, score: float, most: int) -> list[list[int]]:
-    """The rows and the number of boxes of each batch; the oracle agrees."""
+    """The rows and the number of boxes of each batch; checks that the oracle agrees."""
     b, s = np.array(boxes, np.float32), np.array(scores, np.float32)
     rows = s.shape[0] * s.shape[1] * min(most, s.shape[2])
     params = {
@@ -54,27 +54,27 @@ def suppression(boxes: Any, scores: Any, iou: float, score: float, most: int) ->
 BOXES = [[[0, 0, 1, 1], [0, 0, 1, 1], [0, 0, 1, 2], [5, 5, 6, 6], [5, 5, 6, 6], [8, 8, 8, 8]]]
 
 
-def test_equal_scores_and_overlap_that_is_the_threshold() -> None:
-    """Boxes 0 and 2 share a half; of the equal boxes 0 and 1 the first stays.  Box 5 has no area."""
+def test_suppression_keeps_the_first_tie_and_overlaps_at_the_threshold() -> None:
+    """Boxes 0 and 2 overlap by half; of the equal boxes 0 and 1 the first is kept.  Box 5 has no area."""
     scores = [[[0.5, 0.5, 0.75, 0.25, 0.125, 0.0]]]
     assert suppression(BOXES, scores, 0.5, 0.0, 6) == [[[0, 0, b] for b in (2, 0, 3, 5, 5, 5)], [4]]
     assert suppression(BOXES, scores, 0.49, 0.0, 2) == [[[0, 0, 2], [0, 0, 3]], [2]]
     assert suppression(BOXES, scores, 0.5, 0.25, 3) == [[[0, 0, 2], [0, 0, 0], [0, 0, 3]], [3]]
 
 
-def test_no_box_reaches_the_score_in_one_batch() -> None:
+def test_a_batch_may_have_no_box_above_the_score() -> None:
     scores = [[[0.5, 0.1, 0.1, 0.1, 0.1, 0.1]], [[0.1] * 6], [[0.1, 0.1, 0.1, 0.1, 0.1, np.nan]]]
     rows = [[0, 0, 0], [0, 0, 0], [1, 0, 0], [1, 0, 0], [2, 0, 0], [2, 0, 0]]
     assert suppression(BOXES * 3, scores, 0.5, 0.25, 2) == [rows, [1, 0, 0]]
 
 
-def test_corners_in_any_order() -> None:
+def test_corners_may_be_in_any_order() -> None:
     flipped = [[[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 0, 1], [0, 1, 1, 0], [-3, -3, -2, -2], [-2, -2, -3, -3]]]
     found = suppression(flipped, [[[0.9, 0.8, 0.7, 0.6, 0.5, 0.4]]], 0.5, 0.0, 3)
     assert found == [[[0, 0, 0], [0, 0, 4], [0, 0, 4]], [2]]
 
 
-def test_as_many_boxes_as_usual() -> None:
+def test_many_boxes_match_the_oracle() -> None:
     rng = np.random.default_rng(3)
     corners = rng.uniform(0, 10, (2, 300, 2))
     boxes = np.concatenate([corners, corners + rng.uniform(0, 4, (2, 300, 2))], -1)
@@ -83,7 +83,7 @@ def test_as_many_boxes_as_usual() -> None:
 
 
 def aligned_regions(rois: Any, samples: int, aligned: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Ours and ONNX's, on a picture twice as large as the image."""
+    """Our result and ONNX's, on a picture twice as large as the image."""
     rng = np.random.default_rng(7)
     image, rows = rng.standard_normal((2, 6, 7, 3), np.float32), np.array(rois, np.float32)
     batch = np.arange(len(rows), dtype=np.int32) % 2
@@ -102,7 +102,7 @@ def aligned_regions(rois: Any, samples: int, aligned: bool) -> tuple[np.ndarray,
 
 @pytest.mark.parametrize("aligned", [False, True])
 @pytest.mark.parametrize("samples", [-1, 1, 3])
-def test_regions_in_at_and_beside_the_image(samples: int, aligned: bool) -> None:
+def test_regions_inside_at_the_edge_and_outside_match_onnx(samples: int, aligned: bool) -> None:
     rois = [
         [2, 3, 9, 11],
         [0, 0, 14, 12],
@@ -116,14 +116,14 @@ def test_regions_in_at_and_beside_the_image(samples: int, aligned: bool) -> None
     assert not got[-1].any() and got[:4].any()
 
 
-def test_a_region_without_size_has_a_pixel_unless_it_is_aligned() -> None:
+def test_an_empty_region_has_a_pixel_unless_aligned() -> None:
     got, onnx = aligned_regions([[4, 4, 4, 4], [5, 5, 2, 2]], -1, False)
     assert np.allclose(got, onnx, rtol=1e-4, atol=1e-5) and got.any()
     assert not aligned_regions([[4, 4, 4, 4]], -1, True)[0].any()
 
 
-def test_a_region_far_larger_than_the_image_ends() -> None:
-    """Without numbers of samples it has 10**16 of them, nearly all beside the image."""
+def test_a_huge_region_terminates() -> None:
+    """Without a number of samples it has 10**16 of them, nearly all outside the image."""
     rng = np.random.default_rng(8)
     image = rng.uniform(1, 2, (1, 6, 7, 1)).astype(np.float32)
     rois = np.array([[-1e8, -1e8, 1e8, 1e8], [0, 0, np.inf, 3], [np.nan, 0, 4, 4]], np.float32)
@@ -136,8 +136,8 @@ def test_a_region_far_larger_than_the_image_ends() -> None:
 
 
 @pytest.mark.parametrize("side", ["num_samples_y", "num_samples_x"])
-def test_more_samples_than_a_bin_takes_are_refused(side: str) -> None:
-    """Their number is the time that a region takes."""
+def test_too_many_samples_per_bin_are_refused(side: str) -> None:
+    """Their number determines the time per region."""
     arrays = [np.ones((1, 2, 2, 1), np.float32), np.ones((1, 4), np.float32), np.zeros(1, np.int32)]
     for samples, status in ((1024, ""), (1025, "unsupported"), (2**31 - 1, "unsupported")):
         params = {"img_size_ratio": ("f32", (1.0, 1.0)), side: ("i32", samples)}
@@ -150,8 +150,8 @@ def test_more_samples_than_a_bin_takes_are_refused(side: str) -> None:
         assert caught.value.status == status
 
 
-def test_the_largest_pixel_of_bins() -> None:
-    """Rows 2 to 6 in bins of 2.5 overlap; a region beside the image has none."""
+def test_roi_pooling_takes_the_largest_pixel_of_each_bin() -> None:
+    """Rows 2 to 6 in bins of 2.5 overlap; a region outside the image has none."""
     image = np.broadcast_to(np.arange(8, dtype=np.float32)[:, None, None], (1, 8, 9, 1)).copy()
     rois = np.array(
         [[2, 3, 9, 11], [0, 0, 0, 0], [100, 100, 120, 120], [-8, -8, 2, 2], [5, 5, 2, 2]], np.float32
@@ -167,7 +167,7 @@ def test_the_largest_pixel_of_bins() -> None:
 
 @pytest.mark.parametrize("op", ["RoiAlign", "RoiPooling"])
 @pytest.mark.parametrize("batch", [-1, 2])
-def test_a_batch_that_is_not_there_is_told(op: str, batch: int) -> None:
+def test_an_invalid_batch_index_is_rejected(op: str, batch: int) -> None:
     arrays = [np.ones((2, 3, 3, 1), np.float32), np.zeros((1, 4), np.float32), np.array([batch], np.int32)]
     config = configured(op, arrays, {"img_size_ratio": ("f32", (1.0, 1.0))}, [("f32", 1, 1, 1, 1)])
     with pytest.raises(KernelError, match="outside"):
@@ -175,8 +175,8 @@ def test_a_batch_that_is_not_there_is_told(op: str, batch: int) -> None:
 
 
 @pytest.mark.parametrize(("op", "blue"), [("Nv12ToRgb", 0), ("Nv21ToRgb", 1)])
-def test_a_picture_is_that_of_bt_601(op: str, blue: int) -> None:
-    """One pair of colours for each square of four; with the half at most 0.7 from the standard's numbers."""
+def test_color_conversion_follows_bt_601(op: str, blue: int) -> None:
+    """There is one pair of color values per 2 by 2 square; with the half, at most 0.7 from the standard's numbers."""
     rng = np.random.default_rng(1)
     planes = rng.integers(16, 236, (2, 4 * 6)), rng.integers(100, 156, (2, 2, 3, 2))
     x = np.concatenate([planes[0], planes[1].reshape(2, -1)], 1).astype(np.float32)
@@ -190,7 +190,7 @@ def test_a_picture_is_that_of_bt_601(op: str, blue: int) -> None:
     assert np.array_equal(reverse, got[..., ::-1])
 
 
-def test_a_picture_of_odd_height_has_no_squares() -> None:
+def test_an_odd_height_is_unsupported() -> None:
     x = np.zeros((1, 18), np.float32)
     with pytest.raises(KernelError, match="unsupported"):
         native.run(configured("Nv12ToRgb", [x], {"output_order": ("i32", 0)}, [("f32", 1, 3, 4, 3)]), [x])

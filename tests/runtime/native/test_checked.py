@@ -26,7 +26,7 @@ LONG = st.lists(INT64, max_size=80)
 
 
 class Undecidable(Exception):
-    """What Python says where C clears ok."""
+    """Raised by Python where C clears ok."""
 
 
 def guarded(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -49,7 +49,7 @@ def checked_list(values: list[int]) -> list[int]:
 
 
 def run(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Any:
-    """The value of a partial C function, or None where it cleared ok; 0 or empty is then required."""
+    """The value of a partial C function, or None if it cleared ok; its value must be 0 or empty then."""
     function = getattr(library, name)
     function.restype = result
     converted = [c.argument(a) for a in arguments]  # a result may look into them
@@ -87,14 +87,14 @@ ARITHMETIC = {
 @pytest.mark.parametrize("name", ARITHMETIC)
 @settings(max_examples=400, deadline=None)
 @given(a=INT64, b=INT64)
-def test_arithmetic_is_python_within_64_bits(checked: ctypes.CDLL, name: str, a: int, b: int) -> None:
+def test_arithmetic_matches_python_within_64_bits(checked: ctypes.CDLL, name: str, a: int, b: int) -> None:
     want = guarded(lambda: checked_int(ARITHMETIC[name](a, b)))
     assert run(checked, f"export_{name}", ctypes.c_int64, a, b) == want
 
 
 @settings(max_examples=200, deadline=None)
 @given(a=INT64, b=INT64)
-def test_negation_minimum_and_maximum(checked: ctypes.CDLL, a: int, b: int) -> None:
+def test_negation_minimum_and_maximum_match_python(checked: ctypes.CDLL, a: int, b: int) -> None:
     assert run(checked, "export_neg", ctypes.c_int64, a) == guarded(lambda: checked_int(-a))
     assert total(checked, "export_min", ctypes.c_int64, a, b) == min(a, b)
     assert total(checked, "export_max", ctypes.c_int64, a, b) == max(a, b)
@@ -115,7 +115,9 @@ def test_a_slice_is_clamped(checked: ctypes.CDLL, s: list[int], lo: int | None, 
 
 @settings(max_examples=200, deadline=None)
 @given(data=st.data(), n=st.integers(0, 4), width=st.integers(0, 4), i=SMALL)
-def test_a_row_of_a_parameter(checked: ctypes.CDLL, data: st.DataObject, n: int, width: int, i: int) -> None:
+def test_rows_of_a_parameter_match_python(
+    checked: ctypes.CDLL, data: st.DataObject, n: int, width: int, i: int
+) -> None:
     values = data.draw(st.lists(SMALL, min_size=n * width, max_size=n * width))
     table = [values[r * width : (r + 1) * width] for r in range(n)]
     assert run(checked, "export_row", c.Ints, c.Rows(n, width, c.int64s(values)), i) == guarded(
@@ -132,7 +134,7 @@ PREDICATES: dict[str, Callable[[list[int]], bool]] = {
 @pytest.mark.parametrize("name", PREDICATES)
 @settings(max_examples=200, deadline=None)
 @given(s=LISTS | st.lists(SMALL, unique=True, max_size=5).map(sorted))
-def test_predicates(checked: ctypes.CDLL, name: str, s: list[int]) -> None:
+def test_predicates_match_python(checked: ctypes.CDLL, name: str, s: list[int]) -> None:
     assert total(checked, f"opdb_{name}", ctypes.c_bool, s) == PREDICATES[name](s)
 
 
@@ -147,13 +149,13 @@ REDUCTIONS: dict[str, Callable[[list[int]], int]] = {
 @pytest.mark.parametrize("name", REDUCTIONS)
 @settings(max_examples=300, deadline=None)
 @given(s=LISTS | LONG)
-def test_reductions_to_one_number(checked: ctypes.CDLL, name: str, s: list[int]) -> None:
+def test_reductions_match_python(checked: ctypes.CDLL, name: str, s: list[int]) -> None:
     assert run(checked, f"opdb_{name}", ctypes.c_int64, s) == guarded(REDUCTIONS[name], s)
 
 
 @settings(max_examples=300, deadline=None)
 @given(a=LISTS, b=LISTS, v=SMALL)
-def test_same_and_contains(checked: ctypes.CDLL, a: list[int], b: list[int], v: int) -> None:
+def test_same_and_contains_match_python(checked: ctypes.CDLL, a: list[int], b: list[int], v: int) -> None:
     assert total(checked, "opdb_same", ctypes.c_bool, a, b) == (a == b)
     assert total(checked, "opdb_same", ctypes.c_bool, a, list(a))
     assert total(checked, "opdb_contains", ctypes.c_bool, a, v) == (v in a)
@@ -161,7 +163,7 @@ def test_same_and_contains(checked: ctypes.CDLL, a: list[int], b: list[int], v: 
 
 @settings(max_examples=500, deadline=None)
 @given(a=SHAPES, b=SHAPES)
-def test_broadcasting_is_numpys(checked: ctypes.CDLL, a: list[int], b: list[int]) -> None:
+def test_broadcasting_matches_numpy(checked: ctypes.CDLL, a: list[int], b: list[int]) -> None:
     want = guarded(lambda: list(np.broadcast_shapes(tuple(a), tuple(b))))
     assert total(checked, "opdb_broadcastable", ctypes.c_bool, a, b) == (want is not None)
     assert run(checked, "opdb_broadcast", c.List, a, b) == want
@@ -169,7 +171,7 @@ def test_broadcasting_is_numpys(checked: ctypes.CDLL, a: list[int], b: list[int]
 
 @settings(max_examples=300, deadline=None)
 @given(s=LISTS, idx=LISTS | st.lists(st.integers(0, 2), max_size=70))
-def test_gather(checked: ctypes.CDLL, s: list[int], idx: list[int]) -> None:
+def test_gather_matches_python(checked: ctypes.CDLL, s: list[int], idx: list[int]) -> None:
     assert run(checked, "opdb_gather", c.List, s, idx) == guarded(lambda: checked_list([s[i] for i in idx]))
 
 
@@ -181,13 +183,13 @@ def replaced(s: list[int], i: int, value: int) -> list[int]:
 
 @settings(max_examples=300, deadline=None)
 @given(s=LISTS | LONG, i=SMALL | INT64, v=INT64)
-def test_replace(checked: ctypes.CDLL, s: list[int], i: int, v: int) -> None:
+def test_replace_matches_python(checked: ctypes.CDLL, s: list[int], i: int, v: int) -> None:
     assert run(checked, "opdb_replace", c.List, s, i, v) == guarded(replaced, s, i, v)
 
 
 @settings(max_examples=300, deadline=None)
 @given(lo=INT64, hi=INT64, near=st.integers(-2, 70))
-def test_range(checked: ctypes.CDLL, lo: int, hi: int, near: int) -> None:
+def test_range_matches_python(checked: ctypes.CDLL, lo: int, hi: int, near: int) -> None:
     for end in (hi, min(lo + near, LIMIT - 1)):
         want = guarded(lambda end=end: checked_list([*range(lo, end)] if end - lo <= 64 else [0] * 65))
         assert run(checked, "opdb_range", c.List, lo, end) == want
@@ -195,13 +197,13 @@ def test_range(checked: ctypes.CDLL, lo: int, hi: int, near: int) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(a=LISTS | LONG, b=LISTS | LONG)
-def test_cat(checked: ctypes.CDLL, a: list[int], b: list[int]) -> None:
+def test_cat_matches_python(checked: ctypes.CDLL, a: list[int], b: list[int]) -> None:
     assert run(checked, "opdb_cat", c.List, a, b) == guarded(lambda: checked_list(a + b))
 
 
 @settings(max_examples=200, deadline=None)
 @given(s=LISTS, n=st.integers(-2, 70))
-def test_expand(checked: ctypes.CDLL, s: list[int], n: int) -> None:
+def test_expand_matches_python(checked: ctypes.CDLL, s: list[int], n: int) -> None:
     def expand() -> list[int]:
         if len(s) not in (1, n) or n < 0:
             raise Undecidable
@@ -216,7 +218,9 @@ def test_expand(checked: ctypes.CDLL, s: list[int], n: int) -> None:
     s=st.lists(st.integers(0, 5), max_size=5),
     keep=st.booleans(),
 )
-def test_reduced_is_numpys_shape(checked: ctypes.CDLL, data: st.DataObject, s: list[int], keep: bool) -> None:
+def test_reduced_matches_numpys_shape(
+    checked: ctypes.CDLL, data: st.DataObject, s: list[int], keep: bool
+) -> None:
     axes = data.draw(st.lists(st.integers(-1, len(s)), max_size=4))
 
     def reduced() -> list[int]:
@@ -227,7 +231,7 @@ def test_reduced_is_numpys_shape(checked: ctypes.CDLL, data: st.DataObject, s: l
     assert run(checked, "opdb_reduced", c.List, s, axes, keep) == guarded(reduced)
 
 
-def test_an_absent_tensor_is_undecidable_and_not_a_crash(checked: ctypes.CDLL) -> None:
+def test_an_absent_tensor_is_undecidable(checked: ctypes.CDLL) -> None:
     x = c.tensor(np.zeros((2, 3), np.float32))
     assert run(checked, "export_shape_of", c.Ints, x) == [2, 3]
     assert run(checked, "export_shape_of", c.Ints, None) is None
@@ -242,7 +246,7 @@ def test_an_absent_tensor_is_undecidable_and_not_a_crash(checked: ctypes.CDLL) -
         assert found.contents.rank == (2 if present else 0)
 
 
-def test_a_list_is_seen_without_a_copy(checked: ctypes.CDLL) -> None:
+def test_a_list_is_viewed_without_a_copy(checked: ctypes.CDLL) -> None:
     values = c.List(2, (ctypes.c_int64 * 64)(7, 8))
     checked.export_view.restype = c.Ints
     view = checked.export_view(ctypes.byref(values))
@@ -270,7 +274,7 @@ VALUES = st.one_of(
 
 @settings(max_examples=300, deadline=None)
 @given(items=st.lists(st.tuples(NAMES, VALUES), max_size=16))
-def test_got_is_the_joined_text_cut_to_fit(checked: ctypes.CDLL, items: list[tuple[str, Any]]) -> None:
+def test_got_is_the_joined_text_truncated_to_fit(checked: ctypes.CDLL, items: list[tuple[str, Any]]) -> None:
     violation = c.Violation()
     for name, (kind, value) in items:
         argument = value.encode() if kind == "name" else c.argument(value)
@@ -279,7 +283,7 @@ def test_got_is_the_joined_text_cut_to_fit(checked: ctypes.CDLL, items: list[tup
     assert violation.got.decode() == (whole if len(whole) < c.MAX_GOT else whole[: c.MAX_GOT - 4] + "...")
 
 
-def test_a_full_report_counts_what_it_drops(checked: ctypes.CDLL) -> None:
+def test_a_full_report_counts_dropped_violations(checked: ctypes.CDLL) -> None:
     report = c.Report()
     broken = checked.opdb_broken
     broken.restype = ctypes.POINTER(c.Violation)
@@ -289,7 +293,7 @@ def test_a_full_report_counts_what_it_drops(checked: ctypes.CDLL) -> None:
     for i, (undecidable, strength) in enumerate(flags):
         v = broken(ctypes.byref(report), rules[i], sentence, why, ctypes.c_bool(undecidable), strength)
         assert bool(v) == (i < 64)
-        checked.opdb_got_int(v, b"i", ctypes.c_int64(i))  # NULL does no harm
+        checked.opdb_got_int(v, b"i", ctypes.c_int64(i))  # NULL is allowed
     assert (report.n, report.dropped) == (64, 6)
     assert [(v.undecidable, v.strength) for v in report.v] == flags[:64]
     assert report.v[63].got == b"i = 63"
@@ -297,7 +301,7 @@ def test_a_full_report_counts_what_it_drops(checked: ctypes.CDLL) -> None:
     assert (report.v[63].sentence, report.v[63].why) == (sentence, why)
 
 
-def test_a_real_is_nan_without_a_sign(checked: ctypes.CDLL) -> None:
+def test_nan_is_printed_without_a_sign(checked: ctypes.CDLL) -> None:
     violation = c.Violation()
     checked.opdb_got_real(ctypes.byref(violation), b"e", ctypes.c_double(math.copysign(math.nan, -1)))
     assert violation.got == b"e = nan"

@@ -1,4 +1,4 @@
-"""The best boxes of several classes and levels: equal scores, nothing found, room for less or more than there is."""
+"""The best boxes of several classes and levels: equal scores, no results, outputs smaller or larger than needed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytest.importorskip("onnx")
 def judged(
     op: str, arrays: list[np.ndarray], params: dict[str, Any], outputs: list[tuple[Any, ...]]
 ) -> list[Any]:
-    """What the kernel gives; the oracle's answer is the same."""
+    """The kernel's results; checks that the oracle's are the same."""
     config = configured(op, arrays, params, outputs)
     got = native.run(config, arrays)
     for have, want in zip(got, compute(config, arrays), strict=True):
@@ -43,8 +43,8 @@ def of_classes(scores: Any, most: int, iou: float = 0.5, score: float = 0.0) -> 
 SCORES = [[0.9, 0.125], [0.8, 0.25], [0.7, 0.7], [0.3, 0.6], [0.2, 0.5], [0.1, 0.4]]
 
 
-def test_classes_do_not_suppress_each_other() -> None:
-    """Box 2 has the same score in both classes; the first class is first."""
+def test_classes_are_suppressed_independently() -> None:
+    """Box 2 has the same score in both classes; the first class comes first."""
     boxes, scores, classes, valid, numbers, integers = of_classes([SCORES], 10)
     assert classes == [[0, 0, 1, 1, 1, 0, 1, 0, 0, 0]] and valid == [8]
     assert integers == [[100, 102, 102, 103, 105, 103, 101, 105, 0, 0]]
@@ -52,13 +52,13 @@ def test_classes_do_not_suppress_each_other() -> None:
     assert np.allclose(scores, [[0.9, 0.7, 0.7, 0.6, 0.4, 0.3, 0.25, 0.1, 0, 0]])
 
 
-def test_room_for_fewer_boxes_than_stay_and_none_in_a_batch() -> None:
+def test_the_output_may_be_too_small_and_a_batch_empty() -> None:
     found = of_classes([SCORES, [[0.1, 0.1]] * 6, SCORES[::-1]], 2, score=0.25)
     assert found[3] == [2, 0, 2] and found[2] == [[0, 0]] * 3
     assert found[5] == [[100, 102], [0, 0], [117, 116]]
 
 
-def test_no_batch_and_no_box() -> None:
+def test_zero_batches_and_zero_boxes_are_supported() -> None:
     boxes, scores = np.zeros((0, 6, 4), np.float32), np.zeros((0, 6, 2), np.float32)
     outputs = [("f32", 0, 3, 4), ("f32", 0, 3), ("i32", 0, 3), ("u32", 0)]
     assert judged("MultiClassNms", [boxes, scores], {"iou_threshold": ("f32", 0.5)}, outputs) == [[]] * 4
@@ -68,7 +68,7 @@ def test_no_batch_and_no_box() -> None:
     assert found == [[[[0, 0, 0, 0]]] * 2, [[0], [0]], [[0], [0]], [0, 0]]
 
 
-def test_scores_that_fall_instead_are_unsupported() -> None:
+def test_soft_nms_is_unsupported() -> None:
     arrays = [np.array(BOXES, np.float32), np.array([SCORES], np.float32)]
     params = {"iou_threshold": ("f32", 0.5), "soft_nms_sigma": ("f32", 0.5)}
     outputs = [("f32", 1, 2, 4), ("f32", 1, 2), ("i32", 1, 2), ("u32", 1)]
@@ -78,8 +78,8 @@ def test_scores_that_fall_instead_are_unsupported() -> None:
 
 @pytest.mark.parametrize("clip", [False, True])
 @pytest.mark.parametrize(("per_class", "most"), [(6, 12), (1, 12), (6, 3), (0, 3)])
-def test_boxes_of_each_class(per_class: int, most: int, clip: bool) -> None:
-    """Boxes of their own for each class, in two batches; the best of all classes come first."""
+def test_each_class_may_have_its_own_boxes(per_class: int, most: int, clip: bool) -> None:
+    """Each class has its own boxes, in two batches; the best of all classes come first."""
     boxes = np.array(BOXES, np.float32)[:, :, None] + np.array([0, 0.25], np.float32).reshape(1, 1, 2, 1)
     arrays = [np.concatenate([boxes, boxes / 8]), np.array([SCORES, SCORES[::-1]], np.float32)]
     params = {"max_boxes_per_class": ("u32", per_class), "max_total_boxes": ("u32", most),
@@ -98,8 +98,8 @@ def levels_of(rois: Any, rows: int, low: int = 2, **params: Any) -> list[Any]:
     return judged("DistributeFpnProposals", arrays, given, outputs)
 
 
-def test_levels_by_size() -> None:
-    """A side of 112 is level 3, 224 level 4, 448 level 5; a number of the batch goes along."""
+def test_regions_are_assigned_levels_by_size() -> None:
+    """A side of 112 is level 3, 224 level 4, 448 level 5; the batch number is passed along."""
     sides = (50, 300, 500, 111.5, 112, 223, 224, 448, 447)
     restore, *levels = levels_of([[i % 2, 1, 2, 1 + s, 2 + s] for i, s in enumerate(sides)], 9)
     assert restore == [0, 18, 27, 1, 9, 10, 19, 28, 20]
@@ -108,20 +108,20 @@ def test_levels_by_size() -> None:
     assert not every[[r for r in range(36) if r not in restore]].any()
 
 
-def test_the_canonical_size_is_a_parameter_and_sizes_without_level_go_to_the_nearest() -> None:
+def test_sizes_beyond_the_levels_go_to_the_nearest_level() -> None:
     rois = [[0, 0, 56, 112], [0, 0, 112, 112], [5, 5, 5, 5], [0, 0, 9000, 9000]]
     restore, *_ = levels_of(rois, 4, low=3, roi_canonical_scale=112, roi_canonical_level=4)
     assert restore == [0, 4, 1, 8]
 
 
 @pytest.mark.parametrize(("canonical", "level"), [(0, 0), (2**31 + 4, 3), (2**32 - 1, 3)])
-def test_a_canonical_level_far_away(canonical: int, level: int) -> None:
-    """The oracle adds the level in floating point: no sum of it is too large."""
+def test_an_extreme_canonical_level_does_not_overflow(canonical: int, level: int) -> None:
+    """The oracle adds the level in floating point, where no sum overflows."""
     restore, *_ = levels_of([[0, 0, 50, 50]], 1, roi_canonical_level=canonical)
     assert restore == [level]
 
 
-def test_a_level_with_more_regions_than_rows_is_told() -> None:
+def test_a_level_with_too_few_rows_is_rejected() -> None:
     arrays = [np.array([[0, 0, 50, 50]] * 3, np.float32)]
     config = configured("DistributeFpnProposals", arrays, {}, [("i32", 3), *[("f32", 2, 4)] * 4])
     with pytest.raises(KernelError, match="too small"):
@@ -129,7 +129,7 @@ def test_a_level_with_more_regions_than_rows_is_told() -> None:
 
 
 @pytest.mark.parametrize("most", [1, 4, 2000])
-def test_the_best_of_all_levels(most: int) -> None:
+def test_the_best_regions_of_all_levels_are_collected(most: int) -> None:
     rng = np.random.default_rng(2)
     rois = [rng.standard_normal((n, 5), np.float32) for n in (3, 1, 4, 2, 2)]
     scores = [
@@ -142,7 +142,7 @@ def test_the_best_of_all_levels(most: int) -> None:
 
 
 def test_boxes_are_moved_scaled_and_clipped() -> None:
-    """Measured with QNN CPU 2.47: shifts in parts of the box, sizes by exponents, y ends at the height."""
+    """Measured with QNN CPU 2.47: shifts relative to the box, sizes by exponents, y is clipped at the height."""
     boxes = np.array([[10, 20, 30, 60], [0, 0, 100, 50], [90, 90, 99, 99]], np.float32)
     deltas = np.array([[0.1, 0.2, 0.3, -0.4], [0, 0, 6, 6], [1, 1, 2, 2]], np.float32)
     arrays = [boxes, deltas, np.array([0, 0, 1], np.int32), np.array([[100, 80], [50, 200]], np.float32)]
@@ -154,7 +154,7 @@ def test_boxes_are_moved_scaled_and_clipped() -> None:
     assert np.allclose(made[0], [9.581635, 22.337673, 30.818367, 59.262325], rtol=1e-6)
 
 
-def test_a_batch_without_image_is_told() -> None:
+def test_a_batch_without_an_image_is_rejected() -> None:
     arrays = [
         np.ones((1, 4), np.float32),
         np.ones((1, 8), np.float32),
@@ -166,7 +166,7 @@ def test_a_batch_without_image_is_told() -> None:
         native.run(config, arrays)
 
 
-#: Of 100, 90 and 50 units of area, the first holds the others; another is apart.
+#: Boxes with areas of 100, 90 and 50, the first containing the others, and a separate one.
 NESTED = [[0, 0, 10, 10], [0, 0, 10, 9], [20, 20, 30, 30], [0, 0, 10, 5]]
 TWO_CLASSES = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]]
 HARD, LINEAR, GAUSSIAN = range(3)
@@ -181,7 +181,7 @@ def limited(
     batches: Any = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """BoxWithNmsLimit of NESTED for all classes and batches: all its results by name, without what is after the last."""
+    """BoxWithNmsLimit of NESTED for all classes and batches: all its results by name, without the unused rows."""
     s = np.array(scores, np.float32)
     boxes = np.tile(np.array(NESTED, np.float32), (len(s) // 4, s.shape[1]))
     arrays = [boxes, s, np.array([0] * len(s) if batches is None else batches, np.int32)]
@@ -208,16 +208,16 @@ def limited(
         (GAUSSIAN, 0.5, [0.9, 0.7, 0.3639, 0.0854, 0.4, 0.3, 0.1079, 0.0120]),
     ],
 )
-def test_scores_fall_with_the_overlap(method: int, iou: float, scores: list[float]) -> None:
-    """Measured with QNN CPU 2.47; an overlap that is the threshold counts, Gaussian reads no threshold."""
+def test_soft_scores_fall_with_the_overlap(method: int, iou: float, scores: list[float]) -> None:
+    """Measured with QNN CPU 2.47; an overlap equal to the threshold counts, and the Gaussian method ignores the threshold."""
     made = limited(TWO_CLASSES, 8, method, iou=iou)
     assert np.allclose(made["scores"], scores, atol=6e-5) and made["sizes"] == [4, 4]
     assert made["keeps"] == [0, 2, 3, 1, 3, 2, 1, 0] and made["classes"] == [0] * 4 + [1] * 4
     assert made["boxes"] == [NESTED[i] for i in made["keeps"]]
 
 
-def test_boxes_whose_scores_fell_are_left_out_below_the_least() -> None:
-    """Measured with QNN CPU 2.47: 0 is not below 0; a score that is the least stays."""
+def test_boxes_below_the_minimum_score_are_dropped() -> None:
+    """Measured with QNN CPU 2.47: 0 is not below 0; a score equal to the minimum is kept."""
     assert limited(TWO_CLASSES, 4, least=0.05)["keeps"] == [0, 2, 3, 2]
     assert limited(TWO_CLASSES, 8)["sizes"] == [4, 4]
     assert limited(TWO_CLASSES, 9, GAUSSIAN, least=0.1)["keeps"] == [0, 2, 3, 3, 2, 1]
@@ -225,7 +225,7 @@ def test_boxes_whose_scores_fell_are_left_out_below_the_least() -> None:
     assert limited(scores, 8, least=0.25, iou=1.1)["keeps"] == [0, 2, 1, 0, 2, 3, 1]
 
 
-def test_scores_that_count_are_above_the_threshold_and_the_first_box_always_stays() -> None:
+def test_scores_must_exceed_the_threshold_but_the_first_box_stays() -> None:
     """Measured with QNN CPU 2.47."""
     scores = [[0.5, 0], [0.25, 0], [0.5, 0], [0.125, 0]]
     assert limited(scores, 2, score_threshold=0.25)["keeps"] == [0, 2]
@@ -234,8 +234,8 @@ def test_scores_that_count_are_above_the_threshold_and_the_first_box_always_stay
 
 
 @pytest.mark.parametrize("splits", [False, True])
-def test_the_best_of_each_batch(splits: bool) -> None:
-    """Measured with QNN CPU 2.47: the limit is for each batch; rows are those in the batch, numbers those of the op."""
+def test_the_limit_applies_per_batch(splits: bool) -> None:
+    """Measured with QNN CPU 2.47: kept rows are indices within the batch, batch numbers those of the op's input."""
     scores, batches = TWO_CLASSES + TWO_CLASSES[::-1], [7] * 4 + [3] * 4
     more = {"splits": [4, 4]} if splits else {}
     made = limited(scores, 6, batches=batches, pre_nms_limit=3, **more)
@@ -244,12 +244,12 @@ def test_the_best_of_each_batch(splits: bool) -> None:
     assert limited(scores, 6, batches=batches, pre_nms_limit=0, **more)["splits"] == [0, 0]
 
 
-def test_splits_are_the_batches_whatever_the_numbers_say() -> None:
+def test_splits_override_the_batch_numbers() -> None:
     made = limited(TWO_CLASSES + TWO_CLASSES[::-1], 16, batches=[0, 1] * 4, splits=[3, 0, 5])
     assert made["splits"] == [6, 0, 10] and made["sizes"] == [8, 8] and made["batch"] == [0] * 6 + [1] * 10
 
 
-def test_equal_scores_leave_the_first_class_and_box() -> None:
+def test_equal_scores_keep_the_first_class_and_box() -> None:
     made = limited([[0.5, 0.5]] * 4, 3, iou=1.1, pre_nms_limit=3)
     assert made["keeps"] == [0, 1, 2] and made["sizes"] == [3, 0]
 
@@ -258,7 +258,7 @@ def test_equal_scores_leave_the_first_class_and_box() -> None:
     ("rows", "splits", "limit", "answer"),
     [(3, [4], -1, "too small"), (3, [4], 4, "too small"), (8, [5], -1, "outside"), (8, [-1], -1, "outside")],
 )
-def test_too_few_rows_and_batches_that_are_not_there_are_told(
+def test_too_few_rows_and_invalid_splits_are_rejected(
     rows: int, splits: list[int], limit: int, answer: str
 ) -> None:
     arrays = [np.tile(np.array(NESTED, np.float32), 2), np.array(TWO_CLASSES, np.float32), np.zeros(4, np.int32),

@@ -1,4 +1,4 @@
-"""Kernels of elements against PyTorch's functions in float64, int64 and bool, for every data type that they take."""
+"""Elementwise kernels against PyTorch's functions in float64, int64 and bool, for every supported data type."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ F = torch.nn.functional
 
 
 def whole(function: Callable[..., T], other: Callable[..., T]) -> Callable[..., T]:
-    """``function`` of numbers of floating point, ``other`` of integers."""
+    """``function`` for floating-point numbers, ``other`` for integers."""
     return lambda x, *more: (function if x.is_floating_point() else other)(x, *more)
 
 
@@ -101,7 +101,7 @@ NAMED: dict[str, Callable[..., T]] = {
     "Relu": torch.relu, "Relu1": lambda x: torch.clamp(x, -1, 1), "Relu6": F.relu6,
     "ReluMinMax": lambda x: torch.clamp(x, -1, 2), "Sigmoid": torch.sigmoid, "Tanh": torch.tanh,
 }  # fmt: skip
-#: What an op needs besides its inputs.
+#: Parameters an op needs besides its inputs.
 GIVEN: dict[str, dict[str, Any]] = {
     "FakeQuantize": {"low": -1.0, "high": 2.0, "levels": 13}, "ReluMinMax": {"min_value": -1.0, "max_value": 2.0},
 }  # fmt: skip
@@ -109,7 +109,7 @@ GIVEN: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Question:
-    """One choice of one kernel, for one data type."""
+    """One variant of one kernel, for one data type."""
 
     op: str
     choice: str
@@ -166,7 +166,7 @@ def tensor(name: str, dtype: str, shape: tuple[int, ...]) -> TensorConfig:
 
 
 def values(question: Question, shape: tuple[int, ...], seed: int) -> np.ndarray:
-    """What a tensor of the data type holds: all of its numbers where they are few, else some of each size."""
+    """Values for a tensor of the data type: all of them if there are few, else some of each magnitude."""
     rng, kind = np.random.default_rng(seed), BY_SHORT[question.dtype]
     stored = np.dtype(kind.numpy)
     if stored.kind == "b":
@@ -194,7 +194,7 @@ BELOW_NORMAL = {"GELU": 2.0**-126, "SIGMOID": 2.0**-126}
 
 
 def room(question: Question, want: np.ndarray) -> np.ndarray:
-    """What the kernel may be off: half a unit in the last place and 2**-8 of one, or what its approximation allows."""
+    """The kernel's tolerance: half a unit in the last place and 2**-8 of one, or that of its approximation."""
     units, least = 0.5 + 2**-8, 0.0
     if question.dtype == "f32":
         name = (question.choice or question.op.removeprefix("ElementWise")).upper()
@@ -203,7 +203,7 @@ def room(question: Question, want: np.ndarray) -> np.ndarray:
 
 
 def wrong(question: Question, shapes: tuple[tuple[int, ...], ...], seed: int = 0) -> str:
-    """Where the kernel is off by more than its room, or by more than a step."""
+    """The first element where the kernel exceeds its tolerance, or is off by more than a step; empty if none."""
     config = question.config(*shapes)
     inputs = [values(question, s, seed + i) for i, s in enumerate(shapes)]
     (got,) = native.run(config, inputs)
@@ -250,7 +250,7 @@ SHAPES = [((), ()), ((7,), (7,)), ((0,), (0,)), ((4, 5), (5,)), ((5,), (4, 5)), 
 @pytest.mark.parametrize(
     "question", QUESTIONS, ids=lambda q: "-".join(filter(None, (q.op, q.choice, q.dtype)))
 )
-def test_an_element_is_pytorchs_rounded_once(question: Question) -> None:
+def test_elements_are_pytorchs_correctly_rounded(question: Question) -> None:
     inputs = len(OPS[question.op].inputs)
     # QNN's functions of one tensor want a dimension.
     shapes = SHAPES if inputs == 2 else [s for s in SHAPES if s[0]]
@@ -263,8 +263,8 @@ def test_an_element_is_pytorchs_rounded_once(question: Question) -> None:
 @pytest.mark.parametrize(
     "op", ["ElementWiseCos", "ElementWiseExp", "ElementWiseSin", "Elu", "Gelu", "Sigmoid", "Tanh"]
 )
-def test_approximations_keep_their_bounds(op: str) -> None:
-    """One in 997 of all float32 numbers."""
+def test_approximations_stay_within_their_bounds(op: str) -> None:
+    """Checks one in 997 of all float32 numbers."""
     question = Question(op, "", "f32")
     x = np.arange(0, 2**32, 997, dtype=np.uint32).view(np.float32)
     (got,) = native.run(question.config(x.shape), [x])
@@ -275,7 +275,7 @@ def test_approximations_keep_their_bounds(op: str) -> None:
     assert not x[off].tolist()
 
 
-def test_shapes_that_do_not_fit_are_refused() -> None:
+def test_inconsistent_shapes_are_refused() -> None:
     """Prelu.C4 only warns: the kernel itself must not read beyond its slopes."""
     config = Question("Prelu", "", "f32").config((4,), (1,))
     slopes = TensorConfig("alpha", "f32", (3,))
@@ -288,8 +288,8 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
 
 @pytest.mark.parametrize("encoding", ["AXIS_SCALE_OFFSET", "BW_AXIS_SCALE_OFFSET"])
 @pytest.mark.parametrize("axis", [0, 1, 15])
-def test_an_encoding_of_real_numbers_means_nothing(encoding: str, axis: int) -> None:
-    """Found by fuzzing: its axis was looked up in the shape, be it outside of it."""
+def test_an_encoding_of_a_float_tensor_is_ignored(encoding: str, axis: int) -> None:
+    """Found by fuzzing: its axis was looked up in the shape even if out of range."""
     x = np.arange(-3, 3, dtype=np.float32)
     quant = Quant(encoding, (0.5,), (3,), axis)
     tensor = TensorConfig("", "f32", x.shape, "NATIVE", None, quant)

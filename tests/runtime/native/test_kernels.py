@@ -1,4 +1,4 @@
-"""Every kernel against PyTorch: float64 where rounding matters, the same type where bits matter."""
+"""Every kernel against PyTorch: in float64 if rounding matters, in the same type if bits matter."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ GUARD = 8  # elements before and after an output that must stay as they are
 
 
 def run(kernels: ctypes.CDLL, case: Case) -> list[np.ndarray]:
-    """The outputs, each written into the middle of a buffer whose ends are then checked."""
+    """The outputs, each written into the middle of a buffer whose ends are checked afterwards."""
     buffers = [np.full(int(np.prod(s)) + 2 * GUARD, 77, kind) for s, kind in case.outputs]
     outs = [b[GUARD:-GUARD].reshape(s) for b, (s, _) in zip(buffers, case.outputs, strict=True)]
     arguments = [outs] if case.variadic else outs
@@ -61,12 +61,12 @@ def wanted(case: Case) -> list[np.ndarray]:
 
 
 def sums_of_sizes(case: Case) -> list[np.ndarray]:
-    """What products are made of: the same sums of the absolute values."""
+    """The magnitudes for the tolerance of products: the same sums of the absolute values."""
     return wanted(replace(case, oracle=lambda pt, t: case.oracle(pt, lambda a: t(a).abs())))
 
 
 def difference(case: Case, got: np.ndarray, want: np.ndarray, sizes: np.ndarray | float = 0) -> str:
-    """Where ``got`` is more than ``case.ulp`` units in the last place off; empty where it is not."""
+    """Describes where ``got`` is off by more than ``case.ulp`` units in the last place; empty if nowhere."""
     assert got.shape == want.shape
     if case.exact:
         wrong = ~((got == want) | (np.isnan(got) & np.isnan(want)))
@@ -87,7 +87,7 @@ def difference(case: Case, got: np.ndarray, want: np.ndarray, sizes: np.ndarray 
 
 
 @pytest.mark.parametrize("kernel", CASES)
-def test_kernel_is_pytorch(kernels: ctypes.CDLL, kernel: str) -> None:
+def test_kernels_match_pytorch(kernels: ctypes.CDLL, kernel: str) -> None:
     wrong = []
     for case in CASES[kernel]:
         sizes = sums_of_sizes(case) if kernel in PRODUCTS else repeat(0.0)
@@ -97,7 +97,7 @@ def test_kernel_is_pytorch(kernels: ctypes.CDLL, kernel: str) -> None:
 
 
 def test_every_kernel_has_cases() -> None:
-    """Those of elements have theirs in test_elements; all are run by the samples of their ops in test_samples."""
+    """Elementwise kernels have theirs in test_elements; test_samples runs all on their ops' samples."""
     declared = set(
         re.findall(r"opdb_status (opdb_\w+)\(", (c.ROOT / "generated/c/include/opdb/kernels.h").read_text())
     )
@@ -109,7 +109,7 @@ ANY_TYPE = {"opdb_concat", "opdb_split", "opdb_reshape", "opdb_reduce_mean"}
 
 
 def other_types(case: Case) -> list[tuple[Any, ...]]:
-    """The case's arguments and outputs with one float32 tensor at a time called float16."""
+    """The case's arguments and outputs with one float32 tensor at a time labeled float16."""
     whole = [*case.arguments, *(np.zeros(s, kind) for s, kind in case.outputs)]
     at = [i for i, v in enumerate(whole) if isinstance(v, np.ndarray) and v.dtype in (np.float32, np.bool_)]
     return [(*whole[:i], c.tensor(whole[i], "f16"), *whole[i + 1 :]) for i in at]
@@ -124,7 +124,7 @@ def test_a_type_without_a_kernel_is_unsupported(kernels: ctypes.CDLL, kernel: st
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.short)
-def test_elements_of_whole_bytes_are_moved(kernels: ctypes.CDLL, dtype: Any) -> None:
+def test_types_of_whole_bytes_are_moved(kernels: ctypes.CDLL, dtype: Any) -> None:
     """Reshape, Concat, Split and Transpose know each type's size; 4-bit and string elements have none."""
     size = dtype.bits // 8 if dtype.short != "str" else 0
     raw = np.arange(6 * 8, dtype=np.uint8)
@@ -165,8 +165,8 @@ def test_an_unknown_operation_is_unsupported(kernels: ctypes.CDLL, operation: in
 
 
 @pytest.mark.breadth
-def test_all_cases_under_address_sanitizer(tmp_path: Path) -> None:
-    """In a child process: reads and writes out of bounds, and undefined behaviour, end it."""
+def test_all_cases_pass_under_address_sanitizer(tmp_path: Path) -> None:
+    """Runs in a child process: reads and writes out of bounds, and undefined behavior, end it."""
     library = c.build_library(tmp_path, c.ADDRESS)
     asan = subprocess.run([c.CC, "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
     environment = os.environ | {
@@ -183,14 +183,14 @@ def test_all_cases_under_address_sanitizer(tmp_path: Path) -> None:
     assert done.stdout.split() == [str(sum(map(len, CASES.values()))), "cases"]
 
 
-# What a kernel may call: the C library's memory and mathematics, and each other.
+# Functions a kernel may call: the C library's memory and mathematics, and other kernels.
 ALLOWED = re.compile(
     r"mem(cpy|set|move)|(exp|sin|cos|sincos|sqrt|fmod|floor|ceil|rint|ldexp|copysign)f?|opdb_\w+"
 )
 
 
 @pytest.mark.parametrize("source", KERNEL_SOURCES, ids=lambda p: p.stem)
-def test_a_kernel_allocates_prints_and_keeps_nothing(source: Path, tmp_path: Path) -> None:
+def test_kernels_do_not_allocate_print_or_keep_state(source: Path, tmp_path: Path) -> None:
     obj = tmp_path / "kernel.o"
     c.compile_c([source], obj, ["-c", "-fno-pic", "-fno-stack-protector", "-DOPDB_NO_CLONES"])
     lines = subprocess.run(["nm", str(obj)], capture_output=True, text=True, check=True).stdout.splitlines()
@@ -202,7 +202,7 @@ def test_a_kernel_allocates_prints_and_keeps_nothing(source: Path, tmp_path: Pat
 
 @pytest.mark.parametrize("source", [*KERNEL_SOURCES, *sorted((c.ROOT / "runtime/src/kernels").glob("*.h"))],
                          ids=lambda p: p.name)  # fmt: skip
-def test_kernel_sources_include_no_more_than_they_may(source: Path) -> None:
+def test_kernel_sources_include_only_allowed_headers(source: Path) -> None:
     included = set(re.findall(r"#\s*include\s+[<\"]([^>\"]+)", source.read_text()))
     own = {p.name for p in (c.ROOT / "runtime/src/kernels").glob("*.h")}
     assert included <= own | {
@@ -215,7 +215,7 @@ def test_kernel_sources_include_no_more_than_they_may(source: Path) -> None:
     }
 
 
-def test_the_headers_are_cxx(tmp_path: Path) -> None:
+def test_the_headers_are_valid_cxx(tmp_path: Path) -> None:
     source = tmp_path / "all.cpp"
     source.write_text('#include "opdb/checked.h"\n#include "opdb/kernels.h"\n')
     command = [

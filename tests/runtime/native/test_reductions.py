@@ -1,4 +1,4 @@
-"""Reductions over rows and columns of every length around the lanes and tiles, with numbers that are none, and infinite."""
+"""Reductions over rows and columns of every length around the lanes and tiles, with NaN and infinities."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opdb.core.op_config import OpConfig, ParamConfig, TensorConfig
 from opdb.runtime import native
 
 pytestmark = pytest.mark.native
-#: What each is in PyTorch; whole numbers wrap in both.
+#: The PyTorch equivalent of each; integers wrap in both.
 REDUCTIONS = {
     "ReduceMax": torch.amax, "ReduceMean": torch.mean, "ReduceMin": torch.amin, "ReduceSum": torch.sum,
     "ReduceProd": torch.prod, "ReduceSumSquare": lambda x, d: torch.sum(x * x, d),
@@ -32,7 +32,7 @@ def reduced(op: str, x: np.ndarray, axis: int, dtype: str) -> np.ndarray:
 
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("op", REDUCTIONS)
-def test_floats(op: str, axis: int) -> None:
+def test_float_reductions_match_pytorch(op: str, axis: int) -> None:
     rng = np.random.default_rng(5)
     for n in LENGTHS:
         x = rng.uniform(0.5, 1.5, (n, 3) if axis == 0 else (3, n)).astype(np.float32)
@@ -46,7 +46,7 @@ def test_floats(op: str, axis: int) -> None:
 
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("op", [o for o in REDUCTIONS if o != "ReduceMean"])
-def test_integers(op: str, axis: int) -> None:
+def test_integer_reductions_match_pytorch(op: str, axis: int) -> None:
     rng = np.random.default_rng(5)
     for n in LENGTHS:
         x = rng.integers(-(2**31), 2**31, (n, 3) if axis == 0 else (3, n)).astype(np.int32)
@@ -55,7 +55,7 @@ def test_integers(op: str, axis: int) -> None:
 
 
 @pytest.mark.parametrize("op", ["ReduceMax", "ReduceMin"])
-def test_every_special_number_beside_every_other(op: str) -> None:
+def test_pairs_of_special_numbers_match_pytorch(op: str) -> None:
     pairs = np.stack([np.repeat(SPECIAL, len(SPECIAL)), np.tile(SPECIAL, len(SPECIAL))], 1)
     for axis, x in ((1, pairs), (0, np.ascontiguousarray(pairs.T))):
         got, want = reduced(op, x, axis, "f32"), REDUCTIONS[op](torch.from_numpy(x), axis).numpy()
@@ -63,7 +63,7 @@ def test_every_special_number_beside_every_other(op: str) -> None:
 
 
 @pytest.mark.parametrize("op", ["Argmax", "Argmin"])
-def test_the_first_of_equals_and_what_is_no_number(op: str) -> None:
+def test_argmax_takes_the_first_of_ties_and_nan(op: str) -> None:
     x = np.array(
         [[1, 3, 3, 0, 0], [2, np.nan, 9, np.nan, -1], [-np.inf, np.inf, np.inf, -np.inf, 0]], np.float32
     )

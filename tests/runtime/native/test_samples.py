@@ -1,7 +1,7 @@
-"""Kernels that are written by hand: the samples of their op, in every data type that they take, against PyTorch.
+"""Handwritten kernels: the samples of their op, in every supported data type, against PyTorch.
 
-What is compared are outputs within the op's tolerance, as the conformance suite does; edge shapes and values that the
-samples do not have are in test_kernels.
+Outputs are compared within the op's tolerance, as in the conformance suite; edge shapes and values missing in the
+samples are in test_kernels.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KERNELS = [n for n, op in CATALOG.ops.items() if op.kernel is not None and op.ke
 
 
 @pytest.mark.parametrize("op", KERNELS)
-def test_samples_are_what_pytorch_computes(op: str) -> None:
+def test_samples_match_pytorch(op: str) -> None:
     compared, wrong = 0, []
     for i, config in enumerate(kernel_configs(CATALOG.compiled(op))):
         name = f"{op}-{i}-{'/'.join(t.dtype for t in config.inputs)}"

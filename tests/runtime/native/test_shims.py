@@ -1,4 +1,4 @@
-"""What the generated shims do around a kernel: scratch, data types, indices that lie outside."""
+"""The work of generated shims around a kernel: scratch, data types, indices out of range."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def scratch(config: OpConfig, *arrays: np.ndarray) -> int:
     return int(Prepared(config, list(arrays), made)._struct.scratch_size)
 
 
-def test_only_other_types_than_f32_need_copies_in_the_scratch() -> None:
+def test_only_types_other_than_f32_need_scratch_copies() -> None:
     """48 bytes for twelve numbers, twice."""
     assert scratch(softmax("f32"), np.zeros((3, 4), np.float32)) == 0
     assert scratch(softmax("f16"), np.zeros((3, 4), np.float16)) == 96
 
 
-def test_the_scratch_of_a_kernel_is_what_its_spec_says() -> None:
+def test_scratch_size_follows_the_spec() -> None:
     x = TensorConfig("x", "f32", (2, 9))
     k = ParamConfig("k", "u32", 5)
     outputs = (TensorConfig("values", "f32", (2, 5)), TensorConfig("indices", "u32", (2, 5)))
@@ -43,7 +43,7 @@ def test_the_scratch_of_a_kernel_is_what_its_spec_says() -> None:
         prepared.run()
 
 
-def test_too_little_scratch_for_the_copies_writes_nothing() -> None:
+def test_insufficient_scratch_leaves_the_output_unchanged() -> None:
     y = np.full((3, 4), 7, np.float16)
     prepared = Prepared(softmax("f16"), [np.zeros((3, 4), np.float16)], [y])
     prepared._struct.scratch_size = 95
@@ -53,14 +53,14 @@ def test_too_little_scratch_for_the_copies_writes_nothing() -> None:
 
 
 def test_an_axis_with_too_few_scales_is_unsupported() -> None:
-    """Nothing is read behind the scales."""
+    """Nothing is read beyond the scales."""
     few = Quant("AXIS_SCALE_OFFSET", (0.1, 0.1), (0, 0), axis=0)
     with pytest.raises(KernelError, match="unsupported"):
         native.run(softmax("uq8", few), [np.zeros((3, 4), np.uint8)])
 
 
 @pytest.mark.parametrize("index", [-6, 5, 2**31 - 1, -(2**31)])
-def test_an_index_outside_is_said_and_not_read(index: int) -> None:
+def test_an_index_out_of_range_is_rejected_without_a_read(index: int) -> None:
     """Gather counts negative indices from the end: -5 is the first of five."""
     config = OpConfig(
         "Gather",
@@ -75,7 +75,7 @@ def test_an_index_outside_is_said_and_not_read(index: int) -> None:
         native.run(config, [table, np.array([0, index], np.int32)])
 
 
-def test_encodings_that_differ_keep_the_real_numbers() -> None:
+def test_different_encodings_keep_the_real_values() -> None:
     """(stored + offset) * scale: 4 steps of 0.5 are 8 of 0.25 with another zero."""
     x = TensorConfig("x", "uq8", (2, 2), quant=Quant("SCALE_OFFSET", (0.5,), (-3,)))
     y = TensorConfig("y", "uq8", (2, 2), quant=Quant("SCALE_OFFSET", (0.25,), (-10,)))
@@ -84,8 +84,8 @@ def test_encodings_that_differ_keep_the_real_numbers() -> None:
     assert got.tolist() == [[10, 4], [18, 255]]  # 0, -1.5; 2, 126 held at 61.25
 
 
-def test_an_op_that_is_not_valid_needs_no_scratch_and_is_not_read() -> None:
-    """What the scratch of Stft is worked out from is the second dimension of the signal."""
+def test_an_invalid_op_needs_no_scratch_and_is_not_read() -> None:
+    """The scratch of Stft depends on the signal's second dimension, which is missing here."""
     signal = TensorConfig("signal", "f32", (6,))
     y = TensorConfig("y", "f32", (1, 1, 4, 2))
     config = OpConfig("Stft", (signal,), (ParamConfig("frame_step", "u32", 1),), (y,))

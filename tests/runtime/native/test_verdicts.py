@@ -1,4 +1,4 @@
-"""The C validators say how much a broken rule matters, and why, as the Python ones do."""
+"""The C validators report a broken rule's severity and reason like the Python ones."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NEGATIVE = {**GATHER, "inputs": [GATHER["inputs"][0], {"dtype": "INT_32", "shape
     ],
     ids=lambda value: value if isinstance(value, str) and "." in value else "",
 )  # fmt: skip
-def test_strength_and_why(config: dict[str, Any], soc: str, rule: str, strength: str) -> None:
+def test_c_reports_strength_and_reason(config: dict[str, Any], soc: str, rule: str, strength: str) -> None:
     given, target = from_json(config), Target("HTP", soc)
     python = {v.rule: v for v in check(given, target).violations}
     c = {v.rule: v for v in native.validate(given, target.context())}

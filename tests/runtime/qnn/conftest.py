@@ -1,4 +1,4 @@
-"""The vendor's libraries, if they are installed, and graphs to try on them."""
+"""The vendor's libraries, if installed, and graphs to try on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A network of convolutions and attention, lowered to a QNN graph, and what PyTorch computes at every node of it."""
+"""A network of convolutions and attention, lowered to a QNN graph, and PyTorch's values at each of its nodes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOVES = ("Reshape", "Transpose")
 
 
 def silu(x: Tensor) -> Tensor:
-    """For QNN CPU, which leaves quantised GELU out (specs/ops/ElementWiseNeuron.yaml, P1)."""
+    """Used for QNN CPU, which lacks quantized GELU (specs/ops/ElementWiseNeuron.yaml, P1)."""
     return x * torch.sigmoid(x)
 
 
@@ -56,7 +56,7 @@ class Network(nn.Module):
 
 @dataclass
 class Subject:
-    """One network, what it is calibrated with, one input, and PyTorch's result for it."""
+    """One network, its calibration data, one input, and PyTorch's result for it."""
 
     module: nn.Module
     calibration: list[Array]
@@ -65,7 +65,7 @@ class Subject:
     _programs: dict[Target, tuple[Program, QnnGraph]] = field(default_factory=dict)
 
     def lowered(self, target: Target) -> tuple[Program, QnnGraph]:
-        """The float graph for a target; its input has the name x."""
+        """The float graph for a target; its input is named x."""
         if target not in self._programs:
             program = Program(export(self.module, (torch.from_numpy(self.x),)))
             coverage = check_nodes(program, target)
@@ -76,7 +76,7 @@ class Subject:
 
 @cache
 def subject(activation: Callable[[Tensor], Tensor]) -> Subject:
-    """Deterministic: 32 inputs to calibrate with, and another one, of uniform numbers from -1 to 1."""
+    """Deterministic: 32 calibration inputs, and another input, of uniform numbers from -1 to 1."""
     torch.manual_seed(0)
     module = Network(activation).eval()
     rng = np.random.default_rng(1)
@@ -100,9 +100,9 @@ class _Recorder(fx.Interpreter):
 
 
 def pytorch_values(program: Program, graph: QnnGraph, x: Array) -> Mapping[str, Array]:
-    """What PyTorch computes for every tensor of ``graph`` that is not static, by its name.
+    """PyTorch's value of every non-static tensor of ``graph``, by its name.
 
-    Tensors of the graph are named after torch nodes; what Reshape and Transpose make of one follows from it.
+    Tensors of the graph are named after torch nodes; those made by Reshape and Transpose follow from them.
     """
     recorder = _Recorder(program.exported.module())
     recorder.run(torch.from_numpy(x))
@@ -125,7 +125,7 @@ def _moved(values: Array, perm: tuple[int, ...] | None, shape: tuple[int, ...]) 
 
 
 def sqnr(got: Array, want: Array) -> float:
-    """The signal in the noise, in dB: 10 log10 of the sum of squares of ``want`` over that of the differences."""
+    """The signal-to-noise ratio in dB: 10 log10 of the sum of squares of ``want`` over that of the differences."""
     noise = float(((got.astype(np.float64) - want) ** 2).sum())
     return (
         float(10 * np.log10(float((want.astype(np.float64) ** 2).sum()) / noise)) if noise else float("inf")

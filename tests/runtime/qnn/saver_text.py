@@ -1,4 +1,4 @@
-"""Reads what libQnnSaver writes: a C program of initialisers and calls, and the data that it reads."""
+"""Reads libQnnSaver's output: a C program of initializers and calls, and the data that it reads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-#: A string, a number, a name (with members), or one of the signs of an initialiser; casts and & are skipped.
+#: A string, a number, a name (with members), or one of the punctuation marks of an initializer; casts and & are skipped.
 TOKEN = re.compile(
     r'\s*(?:\((?:void\*|Qnn\w+)\)|&)*\s*("(?:[^"\\]|\\.)*"|[-+]?\d+\.?\d*(?:e[-+]\d+)?|[\w.]+|[{},=])'
 )
@@ -49,7 +49,7 @@ class RecordedGraph:
 
 
 class Program:
-    """The program run in the mind: each call takes the variables as they are then."""
+    """Interprets the program: each call uses the variables' values at that time."""
 
     def __init__(self, folder: Path) -> None:
         self.variables: dict[str, Any] = {}
@@ -123,7 +123,7 @@ class Program:
         return RecordedTensor(name, str(id_), type_, dtype, dims, self._flat(self.variables[quant]), data)
 
     def _flat(self, value: Any) -> Any:
-        """Variables in an initialiser replaced by what they hold."""
+        """Variables in an initializer replaced by their values."""
         if isinstance(value, dict):
             return {key: self._flat(v) for key, v in value.items()}
         if isinstance(value, list):
@@ -132,7 +132,7 @@ class Program:
 
 
 def initialiser(text: str) -> Any:
-    """A C initialiser: braces as lists, `.member = value` as {member: value}, names as text, NULL as None."""
+    """A C initializer: braces as lists, `.member = value` as {member: value}, names as text, NULL as None."""
     tokens = TOKEN.findall(text)
     value, rest = _value(tokens)
     assert not rest, text

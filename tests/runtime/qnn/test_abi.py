@@ -1,4 +1,4 @@
-"""The declarations of QNN's C interface: the compiler's word, and the layouts of the vendor's libraries."""
+"""The declarations of QNN's C interface: checked with the compiler, and against the layouts of the vendor's libraries."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OLD, NEW = "2.25.0", "2.48.40"
 ABIS = ("qnn", "htp", "system", "op_package")
 #: Members of opdb's own: the room of a union, the function table without its version.
 OWN_MEMBERS = {"opaque", "api"}
-#: Of a C++ header without facts; tests of op packages prove them by running one.
+#: Prefix of structs from a C++ header without facts; tests of op packages prove them by running one.
 MEASURED = "QnnCpuOpPackage_"
 #: Structs that grew, and why opdb need not choose a layout: it hands out a pointer to one of them, never an array.
 POINTED_AT = {
@@ -79,13 +79,13 @@ def test_a_wrong_layout_does_not_compile(qnn: Any, struct: str, change: Any, tmp
     assert f"opdb_size_of_{struct}" in done.stderr or f"opdb_place_in_{struct}" in done.stderr
 
 
-def test_a_function_out_of_place_does_not_compile(qnn: Any, tmp_path: Path) -> None:
+def test_a_misplaced_function_does_not_compile(qnn: Any, tmp_path: Path) -> None:
     wrong = copy.deepcopy(qnn)
     del wrong["interface"]["functions"][5]
     assert compile_header(abi.render_header(wrong), tmp_path).returncode != 0
 
 
-def test_the_compiled_binding_has_the_layouts_of_the_facts(qnn: Any) -> None:
+def test_the_compiled_binding_matches_the_known_layouts(qnn: Any) -> None:
     for struct, member, number in abi.layout(qnn):
         if struct == "QnnInterface_Functions_t" and member == "logCreate":
             continue  # takes a va_list: C only
@@ -99,13 +99,13 @@ def test_the_compiled_binding_has_the_layouts_of_the_facts(qnn: Any) -> None:
     assert ffi.sizeof("QnnInterface_t") == 40 + 8 * 72
 
 
-def test_data_types_are_those_of_the_dtype_table() -> None:
+def test_data_types_match_the_dtype_table() -> None:
     for dtype in DTYPES:
         assert getattr(lib, dtype.macro) == dtype.code
 
 
 @pytest.mark.parametrize("name", ["a; int b", "x)(", "2d", "t*/", ""])
-def test_what_is_not_a_c_name_is_refused(qnn: Any, name: str) -> None:
+def test_invalid_c_names_are_refused(qnn: Any, name: str) -> None:
     wrong = copy.deepcopy(qnn)
     wrong["typedefs"][name] = "uint32_t"
     with pytest.raises(SpecError, match="is not a C name or type"):
@@ -113,16 +113,16 @@ def test_what_is_not_a_c_name_is_refused(qnn: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("type_", ["uint32_t; int x", "int (*)(void)", "uint32_t[1000000]"])
-def test_what_is_not_a_c_type_is_refused(qnn: Any, type_: str) -> None:
+def test_invalid_c_types_are_refused(qnn: Any, type_: str) -> None:
     wrong = copy.deepcopy(qnn)
     wrong["structs"]["Qnn_Version_t"]["fields"]["major"]["type"] = type_
     with pytest.raises(SpecError, match="is not a C name or type"):
         abi.render_header(wrong)
 
 
-def test_generated_files_hold_what_the_specs_say() -> None:
+def test_generated_files_match_the_specs() -> None:
     def squeeze(text: str) -> str:
-        """The tokens: formatting and the first line are the writer's."""
+        """The tokens only: formatting and the first line come from the writer."""
         text = "\n".join(line for line in text.splitlines() if "@generated" not in line)
         return re.sub(r"[\s,()\\]+", "", text)
 
@@ -134,7 +134,7 @@ def test_generated_files_hold_what_the_specs_say() -> None:
         assert squeeze((ROOT / path).read_text(encoding="utf-8")) == squeeze(text), path
 
 
-def test_error_names() -> None:
+def test_error_codes_have_names() -> None:
     assert error_name(0) == "QNN_SUCCESS"
     assert error_name(3110) == "QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE"
     assert error_name(4005) == "QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND"
@@ -145,14 +145,14 @@ def test_error_names() -> None:
         assert code == 0 or any(first <= code <= last for first, last in RANGES.values()), code
 
 
-def test_an_error_says_stage_code_name_and_the_first_reason() -> None:
+def test_an_error_gives_stage_code_name_and_first_reason() -> None:
     error = QnnError("finalize the graph", 6010, ("verbose: begin", "error: no VTCM", "error: later"))
     assert str(error).startswith("QNN failed to finalize the graph: 6010 QNN_GRAPH_ERROR_")
     assert str(error).endswith(": no VTCM")
     assert error.log[0] == "verbose: begin"
 
 
-def test_chips_of_the_documents() -> None:
+def test_chips_match_the_documents() -> None:
     known = {
         "SM8550": (43, 73),
         "SM8650": (57, 75),
@@ -165,7 +165,7 @@ def test_chips_of_the_documents() -> None:
 
 
 def declared(name: str) -> dict[str, Any]:
-    """The structs that specs/abi/<name>.yaml declares."""
+    """The structs declared by specs/abi/<name>.yaml."""
     abi_ = data(f"abi/{name}.yaml")
     interface = abi_.get("interface")
     return {
@@ -176,7 +176,7 @@ def declared(name: str) -> dict[str, Any]:
 
 
 def members(struct: Any) -> dict[str, int]:
-    """Member -> offset, those of a union among the others, as the facts have them."""
+    """Member -> offset, including members of unions, as in the facts."""
     out: dict[str, int] = {}
     for field, place in struct["fields"].items():
         out |= dict.fromkeys(place.get("union", {field: None}), place["at"])
@@ -184,13 +184,13 @@ def members(struct: Any) -> dict[str, int]:
 
 
 def fact(struct: str) -> tuple[str, str]:
-    """The SDK and the name that a declared struct's facts have: QNN's name has no suffix of a version."""
+    """The SDK and name under which the facts have a declared struct: QNN's name has no version suffix."""
     older = {row.struct: name for name, rows in LAYOUTS.items() for row in rows if row.struct != name}
     return (OLD, older[struct]) if struct in older else (NEW, struct)
 
 
 @pytest.mark.parametrize("name", ABIS)
-def test_every_declared_struct_is_as_the_headers_say(name: str) -> None:
+def test_every_declared_struct_matches_the_headers(name: str) -> None:
     for struct, shape in declared(name).items():
         sdk, known = fact(struct)
         if struct.startswith(MEASURED) and known not in FACTS["structs"][sdk]:
@@ -203,8 +203,8 @@ def test_every_declared_struct_is_as_the_headers_say(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [n for n in ABIS if n != "op_package"])
-def test_every_compiled_struct_is_as_the_headers_say(name: str) -> None:
-    """Sizes too: an offset may be right by chance where the type before it is wrong."""
+def test_every_compiled_struct_matches_the_headers(name: str) -> None:
+    """Sizes are compared, too: an offset may be right by chance if the preceding type is wrong."""
     for struct in declared(name):
         sdk, known = fact(struct)
         size, offsets = FACTS["structs"][sdk][known]
@@ -223,7 +223,7 @@ def test_every_compiled_struct_is_as_the_headers_say(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ABIS)
-def test_a_struct_that_changed_since_the_oldest_release_has_layouts(name: str) -> None:
+def test_structs_changed_since_the_oldest_release_have_layouts(name: str) -> None:
     changed = set()
     for struct, shape in declared(name).items():
         if fact(struct)[0] == OLD or struct not in FACTS["structs"][OLD]:
@@ -234,14 +234,14 @@ def test_a_struct_that_changed_since_the_oldest_release_has_layouts(name: str) -
         if moved or (shape["size"] != size and struct not in POINTED_AT):
             assert struct in LAYOUTS, f"{struct}: {moved or 'its size'} changed since {OLD}; give it layouts"
             changed.add(struct)
-        # what is newer is another member of a union: it moves nothing
+        # additions are other members of a union: they move nothing
         unions = {m for place in shape["fields"].values() for m in place.get("union", {})}
         assert set(members(shape)) - set(old) <= unions, struct
     expected = {"htp": {"QnnHtpDevice_CustomConfig_t"}, "system": {"QnnSystemContext_GraphInfo_t"}}
     assert changed == expected.get(name, set())
 
 
-def test_function_tables_only_grew_at_their_end() -> None:
+def test_function_tables_only_grow_at_their_end() -> None:
     for table, name in (("backend", "qnn"), ("system", "system")):
         tables = [FACTS["functions"][sdk][table] for sdk in ("2.25.0", "2.43.0", "2.48.40")]
         for older, newer in itertools.pairwise(tables):
@@ -264,7 +264,7 @@ def test_since_is_the_first_api_seen_with_a_function() -> None:
     assert ".".join(map(str, OLDEST_CORE_API)) + ".0" == FACTS["core_api"][OLD]
 
 
-def test_what_opdb_writes_is_known_to_the_oldest_library() -> None:
+def test_the_oldest_library_knows_everything_opdb_writes() -> None:
     """Tensor versions and quantization encodings need no choice by version."""
     for encoding in structs.ENCODINGS:
         name = f"QNN_QUANTIZATION_ENCODING_{encoding}"
@@ -275,8 +275,8 @@ def test_what_opdb_writes_is_known_to_the_oldest_library() -> None:
         assert FACTS["tensor_versions"][sdk]["QNN_TENSOR_VERSION_2"] == lib.QNN_TENSOR_VERSION_2
 
 
-def test_layouts_leave_no_release_out_that_was_seen() -> None:
-    """For each API of a header at hand there is one layout, and it is that header's."""
+def test_layouts_cover_every_known_release() -> None:
+    """Each available header's API has exactly one layout, and it is that header's."""
     for struct, versions in (("QnnHtpDevice_CustomConfig_t", "core_api"),
                              ("QnnSystemContext_GraphInfo_t", "system_api")):  # fmt: skip
         for sdk in (OLD, NEW):

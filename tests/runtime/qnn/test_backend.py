@@ -36,7 +36,7 @@ def relu(dtype: str = "f32", shape: tuple[int, ...] = (2, 3), quant: Quant | Non
 
 
 @pytest.mark.parametrize(("name", "soc"), TARGETS)
-def test_versions_and_operations(name: str, soc: str | None) -> None:
+def test_versions_and_operations_are_reported(name: str, soc: str | None) -> None:
     with Backend.open(name, soc) as backend:
         assert backend.build_id.startswith("v2.47.")
         assert backend.api_version == (2, 36, 0)
@@ -48,7 +48,7 @@ def test_versions_and_operations(name: str, soc: str | None) -> None:
 
 
 @pytest.mark.parametrize(("name", "soc"), TARGETS)
-def test_verdicts(name: str, soc: str | None) -> None:
+def test_configs_are_accepted_or_rejected_with_reasons(name: str, soc: str | None) -> None:
     with Backend.open(name, soc) as backend:
         accept = backend.validate(layer_norm())
         assert (accept.verdict, accept.code, accept.code_name, accept.reasons) == (
@@ -70,13 +70,13 @@ def test_verdicts(name: str, soc: str | None) -> None:
 
 
 @pytest.mark.parametrize("soc", SOCS)
-def test_htp_validates_for_the_chip_that_was_asked_for(soc: str) -> None:
+def test_htp_validates_for_the_given_chip(soc: str) -> None:
     with Backend.open("HTP", soc) as backend:
         log = backend.validate(layer_norm(axes=(0,))).log
         assert f"verbose: Set opvalidator socModel {SOCS[soc]}" in log
 
 
-def test_a_type_row_that_htp_lacks_is_rejected_with_the_rows_it_has() -> None:
+def test_an_unsupported_type_row_is_rejected_with_the_supported_ones() -> None:
     with Backend.open("HTP", "SM8650") as backend:
         verdict = backend.validate(layer_norm(dtype="f64"))
         assert verdict.code == 3110
@@ -85,7 +85,7 @@ def test_a_type_row_that_htp_lacks_is_rejected_with_the_rows_it_has() -> None:
 
 
 @pytest.mark.parametrize(("name", "soc"), TARGETS[:2])
-def test_optional_quantised_and_static_tensors(name: str, soc: str | None) -> None:
+def test_optional_quantized_and_static_tensors_are_validated(name: str, soc: str | None) -> None:
     quant = Quant("SCALE_OFFSET", (0.1,), (-3,))
     weight = Quant("AXIS_SCALE_OFFSET", (0.1,) * 5, (0,) * 5, axis=3)
     conv = OpConfig(
@@ -108,7 +108,7 @@ def test_optional_quantised_and_static_tensors(name: str, soc: str | None) -> No
         assert scalar.reasons[0] == "Input[0] has incorrect Rank 0."
 
 
-def test_lines_belong_to_their_call_also_from_many_threads() -> None:
+def test_log_lines_belong_to_their_call_even_with_threads() -> None:
     wrong = []
 
     def ask(backend: Backend, turn: int) -> None:
@@ -140,18 +140,18 @@ def test_htp_without_a_chip_is_refused() -> None:
         Backend.open("NPU")
 
 
-def test_a_chip_that_the_library_does_not_know() -> None:
+def test_an_unknown_chip_is_rejected() -> None:
     with pytest.raises(
         QnnError, match="14001 QNN_DEVICE_ERROR_INVALID_CONFIG: Unknown config socModel"
     ) as caught:
         Backend.open("HTP", soc_model=999)
     assert (caught.value.stage, caught.value.code) == ("create its device", 14001)
     assert caught.value.log
-    with Backend.open("HTP", soc_model=57) as backend:  # nothing is left over
+    with Backend.open("HTP", soc_model=57) as backend:  # nothing remains open
         assert backend.validate(relu()).verdict == "accept"
 
 
-def test_every_chip_of_the_table_opens() -> None:
+def test_every_listed_chip_opens() -> None:
     refused = []
     for chip, soc in ALL_SOCS.items():
         try:
@@ -182,7 +182,7 @@ def test_after_close_every_use_is_an_error() -> None:
             use()
 
 
-def test_log_buffers_are_given_back() -> None:
+def test_log_buffers_are_released() -> None:
     for _ in range(3 * lib.OPDB_QNN_MAX_LOGS):
         Backend.open("CPU").close()
     kept = [Backend.open("CPU") for _ in range(lib.OPDB_QNN_MAX_LOGS)]
@@ -206,7 +206,7 @@ def test_a_missing_wheel_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> Non
     assert caught.value.extra == "qnn"
 
 
-def test_libraries_that_cannot_be_opened(libraries: Libraries, tmp_path: Path) -> None:
+def test_unusable_libraries_are_rejected(libraries: Libraries, tmp_path: Path) -> None:
     with pytest.raises(OpdbError, match="no such folder"):
         in_folder(tmp_path / "nowhere")
     with pytest.raises(OpdbError, match=r"libQnnCpu\.so: no such library; name the folder"):
@@ -224,7 +224,7 @@ def test_libraries_that_cannot_be_opened(libraries: Libraries, tmp_path: Path) -
         Backend.open("CPU", libraries=in_folder(folder))
 
 
-def test_data_of_static_tensors_reaches_the_library() -> None:
+def test_static_data_is_passed_to_the_library() -> None:
     good, bad = np.array([[2, 3]], np.int32), np.array([[2, 9]], np.int32)
     with Backend.open("CPU") as backend:
         for data, verdict in ((good, "accept"), (bad, "reject")):

@@ -39,7 +39,7 @@ def relu(name: str, dtype: str = "f32", quant: Quant | None = None) -> QnnGraph:
 
 
 def difference(name: str) -> QnnGraph:
-    """b - a and its Relu: the inputs and outputs are declared in another order than the nodes use them."""
+    """b - a and its Relu: inputs and outputs are declared in a different order than the nodes use them."""
     tensors = [
         GraphTensor("a", "f32", (4, 6), "APP_WRITE"),
         GraphTensor("positive", "f32", (4, 6), "APP_READ"),
@@ -54,7 +54,7 @@ def difference(name: str) -> QnnGraph:
 
 
 def linear(name: str, seed: int, size: int = 16) -> QnnGraph:
-    """A fully connected layer with weights of its own: contexts that compute different things."""
+    """A fully connected layer with its own weights, so that contexts compute different results."""
     weight = np.random.default_rng(seed).normal(size=(size, size)).astype(np.float32)
     tensors = [
         GraphTensor("x", "f32", (4, size), "APP_WRITE"),
@@ -102,7 +102,7 @@ Saved = tuple[Path, dict[str, dict[str, np.ndarray[Any, Any]]]]
 
 @pytest.fixture
 def saved(backend: Backend, tmp_path: Path) -> Saved:
-    """A file with several graphs, and what each graph of the original context computes."""
+    """A file with several graphs, and the results of each graph of the original context."""
     path = tmp_path / "several.ctx"
     made = graphs(backend.name)
     with context_of(backend, made) as context:
@@ -122,7 +122,7 @@ with Backend.open(name, soc) as backend, backend.load_context(folder / "several.
 """
 
 
-def test_a_new_process_computes_the_same_bytes(backend: Backend, saved: Saved) -> None:
+def test_a_loaded_context_gives_the_same_bytes_in_a_new_process(backend: Backend, saved: Saved) -> None:
     path, expected = saved
     for graph in graphs(backend.name):
         np.savez(path.parent / f"{graph.name}.in.npz", **example(graph))
@@ -138,7 +138,7 @@ def test_a_new_process_computes_the_same_bytes(backend: Backend, saved: Saved) -
     np.testing.assert_allclose(expected["difference"]["d"], x["b"] - x["a"], atol=1e-2)  # HTP: float16
 
 
-def test_graphs_by_name_and_what_the_file_keeps(backend: Backend, saved: Saved) -> None:
+def test_a_file_keeps_graphs_by_name_and_metadata(backend: Backend, saved: Saved) -> None:
     path, expected = saved
     with backend.load_context(path) as context:
         assert context.graph_names == tuple(expected)
@@ -157,15 +157,15 @@ def test_graphs_by_name_and_what_the_file_keeps(backend: Backend, saved: Saved) 
             context.graph("plain").add(relu("more"))
 
 
-def test_the_same_context_gives_the_same_file(backend: Backend, saved: Saved, tmp_path: Path) -> None:
+def test_packing_a_read_file_gives_the_same_bytes(backend: Backend, saved: Saved, tmp_path: Path) -> None:
     path, _ = saved
     file = context_file.read(path)
     assert context_file.pack(file.header, bytes(file.payload)) == path.read_bytes()
     assert list(tmp_path.iterdir()) == [path]  # no temporary file is left
 
 
-def test_saving_a_loaded_context(backend: Backend, saved: Saved, tmp_path: Path) -> None:
-    """CPU writes it again; HTP 2.47 refuses that (1005)."""
+def test_a_loaded_context_can_be_saved_on_cpu(backend: Backend, saved: Saved, tmp_path: Path) -> None:
+    """CPU writes it again; HTP 2.47 refuses (1005)."""
     path, expected = saved
     again = tmp_path / "again.ctx"
     with backend.load_context(path) as context:
@@ -181,7 +181,7 @@ def test_saving_a_loaded_context(backend: Backend, saved: Saved, tmp_path: Path)
     assert outputs["y"].tobytes() == expected["linear"]["y"].tobytes()
 
 
-def test_what_cannot_be_saved(backend: Backend, tmp_path: Path) -> None:
+def test_invalid_saves_are_rejected(backend: Backend, tmp_path: Path) -> None:
     path = tmp_path / "a.ctx"
     with backend.create_context() as context:
         context.add_graph(relu("done"))
@@ -201,7 +201,7 @@ def test_what_cannot_be_saved(backend: Backend, tmp_path: Path) -> None:
 
 @pytest.fixture
 def no_vendor(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """From the call on, no library is asked to read a context."""
+    """Once armed, any call of a library to read a context fails."""
 
     def refuse(self: object, *args: Any) -> Any:
         raise AssertionError(f"{self}: called with {args}")
@@ -213,7 +213,9 @@ def no_vendor(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return arm
 
 
-def test_a_file_for_another_backend_soc_or_build(saved: Saved, backend: Backend, no_vendor: Any) -> None:
+def test_a_file_for_another_backend_soc_or_build_is_rejected(
+    saved: Saved, backend: Backend, no_vendor: Any
+) -> None:
     path, _ = saved
     file = context_file.read(path)
     damaged = path.with_name("damaged.ctx")
@@ -242,8 +244,8 @@ def test_a_file_for_another_backend_soc_or_build(saved: Saved, backend: Backend,
         backend.load_context(variant(build_id="v2.1.0"))
 
 
-def test_another_build_on_the_callers_word(saved: Saved, backend: Backend) -> None:
-    """CPU's binaries do not name their build, HTP's do: there the binary itself contradicts the header."""
+def test_another_build_can_be_allowed(saved: Saved, backend: Backend) -> None:
+    """CPU's binaries do not name their build; HTP's do, and then contradict the header."""
     path, _ = saved
     file = context_file.read(path)
     context_file.write(path, dataclasses.replace(file.header, build_id="v2.1.0"), bytes(file.payload))
@@ -255,7 +257,7 @@ def test_another_build_on_the_callers_word(saved: Saved, backend: Backend) -> No
             assert "plain" in context.graph_names
 
 
-def test_a_file_of_another_soc(tmp_path: Path) -> None:
+def test_a_file_of_another_soc_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "a.ctx"
     with Backend.open("HTP", "SM8550") as backend, context_of(backend, [relu("plain")]) as context:
         context.save(path)
@@ -274,7 +276,7 @@ def test_a_file_of_another_soc(tmp_path: Path) -> None:
             backend.load_raw_context(path)
 
 
-def test_a_header_that_lies_about_the_graphs(saved: Saved, backend: Backend) -> None:
+def test_a_header_that_contradicts_the_binary_is_rejected(saved: Saved, backend: Backend) -> None:
     path, _ = saved
     file = context_file.read(path)
     honest = dict(file.header.graphs)
@@ -296,7 +298,7 @@ def test_a_header_that_lies_about_the_graphs(saved: Saved, backend: Backend) -> 
             backend.load_context(path)
 
 
-def test_a_librarys_own_binary(backend: Backend, saved: Saved, tmp_path: Path) -> None:
+def test_a_librarys_own_binary_can_be_loaded(backend: Backend, saved: Saved, tmp_path: Path) -> None:
     path, expected = saved
     raw = tmp_path / "raw.bin"
     raw.write_bytes(context_file.read(path).payload)
@@ -317,7 +319,7 @@ def test_a_librarys_own_binary(backend: Backend, saved: Saved, tmp_path: Path) -
         backend.load_context(raw)
 
 
-def test_without_the_system_library(tmp_path: Path, libraries: Any, saved: Saved) -> None:
+def test_a_missing_system_library_is_reported(tmp_path: Path, libraries: Any, saved: Saved) -> None:
     folder = tmp_path / "onnxruntime_qnn"
     folder.mkdir()
     (tmp_path / "onnxruntime_qnn.libs").symlink_to(libraries.folder.parent / "onnxruntime_qnn.libs")
@@ -331,7 +333,7 @@ def test_without_the_system_library(tmp_path: Path, libraries: Any, saved: Saved
 
 @pytest.fixture
 def files(backend: Backend, tmp_path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """Three files of one graph each, and what each computes."""
+    """Three files of one graph each, and their results."""
     expected = {}
     for i, name in enumerate(("a", "b", "c")):
         graph = linear("linear", i)
@@ -341,7 +343,7 @@ def files(backend: Backend, tmp_path: Path) -> dict[str, np.ndarray[Any, Any]]:
     return expected
 
 
-def test_contexts_by_file_name(
+def test_contexts_are_switched_by_file_name(
     backend: Backend, files: dict[str, np.ndarray[Any, Any]], tmp_path: Path
 ) -> None:
     x = example(linear("linear", 0))
@@ -399,12 +401,12 @@ def test_threads_share_a_switcher(
 
 
 def resident() -> int:
-    """Bytes of memory that this process occupies."""
+    """Bytes of resident memory of this process."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
 def growth(switcher: ContextSwitcher, times: int, x: dict[str, Any], expected: dict[str, Any]) -> int:
-    """How much ``times`` switches between two files cost, after a warm-up of 50."""
+    """Memory growth during ``times`` switches between two files, after a warm-up of 50."""
     before = 0
     for i in range(times + 50):
         if i == 50:

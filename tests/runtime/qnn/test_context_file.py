@@ -1,4 +1,4 @@
-"""opdb's context file: every byte counts.  Ten thousand damaged files, none accepted, none a crash."""
+"""opdb's context file: every byte counts.  Ten thousand damaged files are all rejected without a crash."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def header(**changes: Any) -> Header:
 PAYLOAD = bytes(range(256)) * 3
 
 
-def test_everything_comes_back() -> None:
+def test_a_file_survives_a_round_trip() -> None:
     file = context_file.unpack(context_file.pack(header(), PAYLOAD), "f")
     assert file.header == header()
     assert list(file.header.graphs) == ["first", ""]
@@ -69,7 +69,7 @@ def test_everything_comes_back() -> None:
     assert context_file.unpack(context_file.pack(header(graphs={}, metadata={}), b""), "f").payload == b""
 
 
-def test_the_layout_is_the_documented_one() -> None:
+def test_the_layout_matches_the_documentation() -> None:
     data = context_file.pack(header(), PAYLOAD)
     magic, number, n_head, n_payload = struct.unpack_from("<8sIIQ", data)
     assert (magic, number, n_payload) == (b"\x8aOPDBCTX", 1, len(PAYLOAD))
@@ -97,12 +97,12 @@ def test_the_layout_is_the_documented_one() -> None:
         (PREFIX.pack(MAGIC, 1, 2**32 - 1, 2**64 - 1, bytes(32)), "damaged or cut off: 56 bytes where"),
     ],
 )
-def test_what_is_no_context_file(data: bytes, reason: str) -> None:
+def test_files_that_are_not_context_files_are_rejected(data: bytes, reason: str) -> None:
     with pytest.raises(OpdbError, match=f"^some/file: .*{reason}"):
         context_file.unpack(data, "some/file")
 
 
-def test_every_single_byte_counts() -> None:
+def test_a_change_of_any_byte_is_detected() -> None:
     data = context_file.pack(header(), PAYLOAD)
     for i in range(len(data)):
         for flip in (0x01, 0x80, 0xFF):
@@ -115,7 +115,7 @@ def test_every_single_byte_counts() -> None:
 
 
 def mutate(data: bytes, rng: random.Random) -> bytes:
-    """One to three changes of a kind that disks, transfers and editors make; may give ``data`` back."""
+    """One to three changes typical of disks, transfers and editors; may return ``data`` unchanged."""
     out = bytearray(data)
     for _ in range(rng.randint(1, 3)):
         # half of them where the header is
@@ -145,7 +145,7 @@ def mutate(data: bytes, rng: random.Random) -> bytes:
 
 
 def fuzz(data: bytes, times: int, seed: int) -> None:
-    """Gives ``times`` damaged forms of ``data`` to the reader; each must be refused in one line."""
+    """Gives ``times`` damaged forms of ``data`` to the reader; each must be refused with one line."""
     rng = random.Random(seed)
     refused = 0
     while refused < times:
@@ -165,7 +165,7 @@ def fuzz(data: bytes, times: int, seed: int) -> None:
 
 @pytest.fixture(scope="module", params=TARGETS, ids=["CPU", "HTP"])
 def real(request: pytest.FixtureRequest, libraries: Any, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """A file with a context of the vendor's library in it."""
+    """A file with a context from the vendor's library."""
     name, soc = request.param
     path: Path = tmp_path_factory.mktemp("context") / "real.ctx"
     made = graphs(name) if name == "CPU" else [relu("byte", "uq8", Q8)]
@@ -175,18 +175,18 @@ def real(request: pytest.FixtureRequest, libraries: Any, tmp_path_factory: pytes
 
 
 @pytest.mark.vendor
-def test_ten_thousand_damaged_files(real: bytes) -> None:
+def test_ten_thousand_damaged_files_are_rejected(real: bytes) -> None:
     fuzz(real, 10_000, 1)
 
 
 @pytest.mark.vendor
 @pytest.mark.sweep
-def test_a_hundred_thousand_damaged_files(real: bytes) -> None:
+def test_a_hundred_thousand_damaged_files_are_rejected(real: bytes) -> None:
     fuzz(real, 100_000, 2)
 
 
 def resealed(data: bytes, raw: object) -> bytes:
-    """``data`` with another header, and checksums that are right."""
+    """``data`` with another header, and correct checksums."""
     _, number, n_head, n_payload, sha = PREFIX.unpack_from(data)
     text = raw if isinstance(raw, bytes) else json.dumps(raw).encode()
     prefix = PREFIX.pack(MAGIC, number, len(text), n_payload, sha)
@@ -208,8 +208,8 @@ def places(raw: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 @settings(max_examples=300)
 @given(data=st.data())
-def test_headers_of_another_writer(data: st.DataObject) -> None:
-    """A header with right checksums that opdb did not write: read or refused, never another error."""
+def test_foreign_headers_are_read_or_refused(data: st.DataObject) -> None:
+    """The header has correct checksums but was not written by opdb: no other kind of error occurs."""
     raw = json.loads(json.dumps(header().json()))
     for _ in range(data.draw(st.integers(1, 2))):
         *path, key = data.draw(st.sampled_from([p for p in places(raw) if p]))
@@ -234,13 +234,13 @@ def test_headers_of_another_writer(data: st.DataObject) -> None:
     [b"", b"{", b"[]", b"null", b"1" * 5000, b"[" * 100_000, b"\xff\xfe", b'{"library": 3}', b'"\\ud800"',
      b'{"library": {}, "graphs": [3]}'],
 )  # fmt: skip
-def test_headers_that_are_none(text: bytes) -> None:
+def test_invalid_headers_are_rejected(text: bytes) -> None:
     with pytest.raises(OpdbError, match=r"^f: header: ") as caught:
         context_file.unpack(resealed(context_file.pack(header(), PAYLOAD), text), "f")
     assert "\n" not in str(caught.value)
 
 
-def test_tensors_that_cannot_be() -> None:
+def test_impossible_tensors_are_rejected() -> None:
     good = header().json()
     changes: list[tuple[str, Any]] = [
         ("the tensor 'x0' is not of type APP_WRITE", lambda g: g["inputs"][0].update(type="NATIVE")),
@@ -261,7 +261,7 @@ def test_tensors_that_cannot_be() -> None:
             context_file.unpack(resealed(context_file.pack(header(), PAYLOAD), raw), "f")
 
 
-def test_reading_and_writing(tmp_path: Path) -> None:
+def test_files_are_read_and_written(tmp_path: Path) -> None:
     path = tmp_path / "new" / "a.ctx"
     context_file.write(path, header(), PAYLOAD)
     context_file.write(path, header(), PAYLOAD[:-1])

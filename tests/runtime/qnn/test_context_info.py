@@ -1,4 +1,4 @@
-"""What QnnSystem says about context binaries: every version of its structs, and bytes that crash it."""
+"""QnnSystem's descriptions of context binaries: every version of its structs, and bytes that crash it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def tensors(arena: Arena, names: tuple[str, ...], version: int) -> CData:
 
 
 def graph_array(arena: Arena, layout: str, versions: tuple[int, ...], tensor_version: int = 1) -> CData:
-    """Graph infos of the given versions, one after the other as ``layout`` has them."""
+    """Graph infos of the given versions, consecutive as in ``layout``."""
     array = arena.new(f"{layout}[]", len(versions))
     for i, version in enumerate(versions):
         array[i].version = version
@@ -59,7 +59,7 @@ def graph_array(arena: Arena, layout: str, versions: tuple[int, ...], tensor_ver
 
 @pytest.mark.parametrize("tensor_version", [1, 2])
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_every_version_of_the_info(version: int, tensor_version: int) -> None:
+def test_every_version_of_the_info_is_read(version: int, tensor_version: int) -> None:
     arena = Arena()
     info = arena.new("QnnSystemContext_BinaryInfo_t *")
     info.version = version
@@ -113,7 +113,9 @@ def test_every_version_of_the_info(version: int, tensor_version: int) -> None:
         (LARGE, (3,), OLD),
     ],
 )
-def test_the_size_of_a_graph_info(layout: str, versions: tuple[int, ...], api: tuple[int, ...]) -> None:
+def test_the_size_of_a_graph_info_is_found(
+    layout: str, versions: tuple[int, ...], api: tuple[int, ...]
+) -> None:
     arena = Arena()
     elements = binary_info.graph_elements(graph_array(arena, layout, versions), len(versions), api)
     assert [int(e.version) for e in elements] == list(versions)
@@ -122,7 +124,7 @@ def test_the_size_of_a_graph_info(layout: str, versions: tuple[int, ...], api: t
     ]
 
 
-def test_a_size_that_nothing_proves() -> None:
+def test_an_unproven_size_is_rejected() -> None:
     arena = Arena()
     for layout, api in ((SMALL, NEW), (LARGE, OLD)):  # known, and wrong
         with pytest.raises(
@@ -148,7 +150,7 @@ def raw(request: pytest.FixtureRequest, libraries: Libraries) -> bytes:
 
 
 @pytest.mark.vendor
-def test_what_the_child_says_is_what_the_library_says(raw: bytes, libraries: Libraries) -> None:
+def test_the_child_returns_the_librarys_info(raw: bytes, libraries: Libraries) -> None:
     here = system(libraries).binary_info(raw)
     assert context_info.ask(raw, "f", libraries) == json.loads(json.dumps(here.json()))
     htp = here.backend == "HTP"
@@ -172,7 +174,7 @@ def test_what_the_child_says_is_what_the_library_says(raw: bytes, libraries: Lib
 
 
 def mutations(data: bytes, times: int, seed: int) -> list[bytes]:
-    """Damage near the begin, where the descriptions are: there it hurts."""
+    """Damage near the beginning, where the descriptions are and it does most harm."""
     rng, out = random.Random(seed), []
     for i in range(times):
         damaged = bytearray(data)
@@ -187,7 +189,7 @@ def mutations(data: bytes, times: int, seed: int) -> list[bytes]:
 
 
 def survive(raw: bytes, libraries: Libraries, times: int, seed: int) -> dict[str, int]:
-    """How ``times`` damaged binaries end: read or refused, never anything else."""
+    """Counts the outcomes of ``times`` damaged binaries: read or refused, never anything else."""
     ends: dict[str, int] = {}
     for damaged in mutations(raw, times, seed):
         try:
@@ -203,19 +205,19 @@ def survive(raw: bytes, libraries: Libraries, times: int, seed: int) -> dict[str
 
 
 @pytest.mark.vendor
-def test_a_few_damaged_binaries(raw: bytes, libraries: Libraries) -> None:
+def test_a_few_damaged_binaries_do_no_harm(raw: bytes, libraries: Libraries) -> None:
     assert sum(survive(raw, libraries, 4, 1).values()) == 4
 
 
 @pytest.mark.vendor
 @pytest.mark.sweep
-def test_many_damaged_binaries(raw: bytes, libraries: Libraries) -> None:
+def test_many_damaged_binaries_do_no_harm(raw: bytes, libraries: Libraries) -> None:
     ends = survive(raw, libraries, 300, 2)
     assert ends["refused"] and ends["crashed"], ends  # QnnSystem 2.47 does crash; opdb does not
 
 
 @pytest.mark.vendor
-def test_what_is_no_binary(libraries: Libraries) -> None:
+def test_invalid_binaries_are_rejected(libraries: Libraries) -> None:
     for data in (b"", b"no binary", bytes(5000)):
         with pytest.raises(
             OpdbError, match=r"^f: QNN failed to read the context binary: 30\d\d\d QNN_SYSTEM_"
@@ -236,8 +238,8 @@ ENDS = {
 
 
 @pytest.mark.parametrize("body", ENDS)
-def test_a_library_that_ends_badly(body: str, tmp_path: Path) -> None:
-    """A QnnSystem of our own, as bad as it can be."""
+def test_a_misbehaving_library_is_reported(body: str, tmp_path: Path) -> None:
+    """A fake QnnSystem with every kind of misbehavior."""
     source = f"""
 #include <signal.h>
 #include <stdio.h>
@@ -265,7 +267,7 @@ Qnn_ErrorHandle_t QnnSystemInterface_getProviders(const QnnSystemInterface_t ***
         context_info.ask(b"binary", "f", in_folder(tmp_path), seconds=1 if "hung" in ENDS[body] else 60)
 
 
-def test_libraries_that_are_none(tmp_path: Path) -> None:
+def test_missing_and_invalid_libraries_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(OpdbError, match=r"libQnnSystem\.so: no such library"):
         context_info.ask(b"", "f", in_folder(tmp_path))
     (tmp_path / "libQnnSystem.so").write_text("text")
@@ -273,7 +275,7 @@ def test_libraries_that_are_none(tmp_path: Path) -> None:
         context_info.ask(b"", "f", in_folder(tmp_path))
 
 
-def test_a_library_that_needs_another(tmp_path: Path) -> None:
+def test_a_missing_dependency_is_named(tmp_path: Path) -> None:
     build = ["gcc", "-shared", "-x", "c", "/dev/null", "-o"]
     subprocess.run([*build, tmp_path / "libgone.so.1", "-Wl,-soname,libgone.so.1"], check=True)
     needing = [tmp_path / "libQnnSystem.so", "-x", "none", "-Wl,--no-as-needed", tmp_path / "libgone.so.1"]
@@ -285,7 +287,7 @@ def test_a_library_that_needs_another(tmp_path: Path) -> None:
         context_info.ask(b"", "f", in_folder(tmp_path))
 
 
-def test_the_package_of_a_library_that_is_missing() -> None:
+def test_the_package_of_a_missing_dependency_is_named() -> None:
     seen = "libatomic.so.1: cannot open shared object file: No such file or directory"  # on a bare Debian 12
     assert str(not_opened(Path("/q/libQnnSystem.so"), seen)).endswith(
         f"{seen}; install it (Debian: apt-get install libatomic1)"

@@ -1,4 +1,4 @@
-"""Every quantisation encoding of the ABI: in C memory, read back, refused, and computed with by HTP."""
+"""Every quantization encoding of the ABI: in C memory, read back, refused, and used by HTP."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def raw(memory: CData, dtype: str, n: int) -> list[Any]:
     return np.frombuffer(bytes(ffi.buffer(ffi.cast("char *", memory), size)), dtype).tolist()
 
 
-def test_the_bytes_of_one_scale() -> None:
+def test_a_single_scale_has_the_documented_bytes() -> None:
     p, _memory = params(Quant("SCALE_OFFSET", (0.5,), (-3,)), (2,))
     assert raw(ffi.addressof(p), "<u4", 2) == [1, 0]
     assert raw(ffi.addressof(p.u), "<f4", 1) + raw(ffi.addressof(p.u), "<i4", 2)[1:] == [0.5, -3]
@@ -53,7 +53,7 @@ def test_the_bytes_of_one_scale() -> None:
     assert raw(ffi.addressof(p.u), "<f4", 2)[1:] + raw(ffi.addressof(p.u), "<i4", 3)[2:] == [0.5, -3]
 
 
-def test_the_bytes_of_scales_along_an_axis() -> None:
+def test_axis_scales_have_the_documented_bytes() -> None:
     p, _memory = params(Quant("AXIS_SCALE_OFFSET", (0.5, 0.25), (0, -1), 1), (3, 2))
     assert raw(ffi.addressof(p), "<u4", 4) == [1, 1, 1, 2]
     pairs = p.u.axisScaleOffsetEncoding.scaleOffset
@@ -65,7 +65,7 @@ def test_the_bytes_of_scales_along_an_axis() -> None:
     assert (raw(e.scales, "<f4", 2), raw(e.offsets, "<i4", 2)) == ([0.5, 0.25], [0, -1])
 
 
-def test_the_bytes_of_blocks() -> None:
+def test_blocks_have_the_documented_bytes() -> None:
     p, _memory = params(Quant("BLOCK", (1.0, 2.0, 3.0, 4.0), block_size=(2, 1)), (3, 2))
     e = p.u.blockEncoding
     assert raw(ffi.addressof(p), "<u4", 2) == [1, 4]
@@ -74,7 +74,7 @@ def test_the_bytes_of_blocks() -> None:
 
 
 @pytest.mark.parametrize(("storage", "word"), [(8, "<u1"), (16, "<u2")])
-def test_the_bytes_of_blockwise_expansion(storage: int, word: str) -> None:
+def test_blockwise_expansion_has_the_documented_bytes(storage: int, word: str) -> None:
     blocks = Blocks(3, 4, (1, 2, 3, 4, 5, 6), storage)
     p, _memory = params(Quant("BLOCKWISE_EXPANSION", (0.5, 0.25), (0, -1), 1, blocks=blocks), (6, 2))
     e = p.u.blockwiseExpansion
@@ -86,7 +86,7 @@ def test_the_bytes_of_blockwise_expansion(storage: int, word: str) -> None:
     assert raw(e.u.blocksScale8, word, 6) == [1, 2, 3, 4, 5, 6]
 
 
-def test_the_bytes_of_vectors() -> None:
+def test_vectors_have_the_documented_bytes() -> None:
     quant = Quant("VECTOR", (0.5, 0.25), (), 0, 8, vector=Vectors(4, 32, 2, 1, 5))
     p, _memory = params(quant, (2, 64))
     e = p.u.vectorEncoding
@@ -116,7 +116,7 @@ def test_the_bytes_of_vectors() -> None:
         (Quant("VECTOR", (1.0,), vector=Vectors(1, 1, 256, 1, 1)), "x.quant: integer 256 does not fit 'uint8_t'"),
     ],
 )  # fmt: skip
-def test_what_c_cannot_hold(quant: Quant, message: str) -> None:
+def test_encodings_that_do_not_fit_c_are_rejected(quant: Quant, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         params(quant, (3, 2))
     assert str(caught.value) == message
@@ -172,7 +172,7 @@ def test_read_is_the_inverse_of_fill(tensor: GraphTensor, number: int, version: 
     assert read_dynamic(struct) == ()
 
 
-def test_dynamic_dimensions_of_version_2() -> None:
+def test_dynamic_dimensions_are_read_from_version_2() -> None:
     struct, arena = filled(GraphTensor("x", "f32", (2, 3)))
     struct.version = lib.QNN_TENSOR_VERSION_2
     struct.u.v2.isDynamicDimensions = arena.new("uint8_t[]", [1, 0])
@@ -194,7 +194,7 @@ def test_dynamic_dimensions_of_version_2() -> None:
         ({"quantizationEncoding": 99}, "the tensor 'x' has the encoding 99, which opdb does not read"),
     ],
 )
-def test_structs_that_opdb_does_not_know(change: dict[str, Any], message: str) -> None:
+def test_unknown_structs_are_rejected(change: dict[str, Any], message: str) -> None:
     struct, _memory = filled(GraphTensor("x", "sq8", (2, 3), quant=Quant("SCALE_OFFSET", (1.0,), (0,))))
     for name, value in change.items():
         owner = struct if name == "version" else struct.u.v1
@@ -263,9 +263,9 @@ def htp() -> Any:
 @pytest.mark.vendor
 @pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("encoding", [e for e in ENCODINGS if e != "VECTOR"])
-def test_htp_computes_with_the_encoding(encoding: str, htp: Backend) -> None:
+def test_htp_uses_the_encoding(encoding: str, htp: Backend) -> None:
     numbers = np.random.default_rng(1)
-    weight = numbers.integers(-7, 8, (OUT, IN)).astype(np.int8)  # 4 bits, which each encoding can hold
+    weight = numbers.integers(-7, 8, (OUT, IN)).astype(np.int8)  # 4 bits, which fit every encoding
     graph, x_quant, y_quant = linear(encoding, weight)
     assert htp.validate(graph.op_config(graph.ops[0])).verdict == "accept"
     real = numbers.uniform(-1, 1, (4, IN))
@@ -296,7 +296,7 @@ def test_htp_validates_vectors_but_does_not_prepare_them(htp: Backend) -> None:
 @pytest.mark.vendor
 @pytest.mark.usefixtures("libraries")
 def test_htp_reads_the_block_scales(htp: Backend) -> None:
-    """What HTP refuses shows that it reads the fields where opdb writes them."""
+    """Refusals show that HTP reads the fields where opdb writes them."""
     for blocks, accepted in (
         (Blocks(2, 4, (1,) * 2 * OUT), True),
         (Blocks(2, 12, (1,) * 2 * OUT, 16), False),
@@ -310,7 +310,7 @@ def test_htp_reads_the_block_scales(htp: Backend) -> None:
 @pytest.mark.vendor
 @pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("encoding", ["AXIS_SCALE_OFFSET", "BW_AXIS_SCALE_OFFSET"])
-def test_a_graph_refuses_too_few_scales(encoding: str) -> None:
+def test_too_few_scales_are_refused(encoding: str) -> None:
     """CPU and HTP accept them and compute something else."""
     with Backend.open("CPU") as backend, backend.create_context() as context:
         graph = context.create_graph("g")

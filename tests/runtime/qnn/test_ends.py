@@ -1,4 +1,4 @@
-"""Real numbers at the ends of a graph: against exact arithmetic, and on the vendor's CPU library."""
+"""Real numbers as inputs and outputs of a graph: against exact arithmetic, and on the vendor's CPU library."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ reals = st.floats(-(2.0**24), 2.0**24, width=32, allow_subnormal=False) | st.sam
 
 
 def nearest(value: float, scale: float, offset: int, dtype: str) -> int:
-    """By exact arithmetic: round(value / scale) half to even, minus the offset, saturated."""
+    """Exact arithmetic: round(value / scale) half to even, minus the offset, saturated."""
     low, high = limits(dtype)
     if np.isinf(value):
         return high if value > 0 else low
@@ -58,7 +58,7 @@ def slices(tensor: GraphTensor) -> list[tuple[tuple[int, ...], float, int]]:
 
 
 @given(encoded())
-def test_quantised_as_exact_arithmetic_has_it(case: tuple[GraphTensor, np.ndarray[Any, Any]]) -> None:
+def test_quantization_matches_exact_arithmetic(case: tuple[GraphTensor, np.ndarray[Any, Any]]) -> None:
     tensor, values = case
     stored = to_stored(tensor, values)
     assert stored.dtype == BY_SHORT[tensor.dtype].numpy and stored.shape == tensor.shape
@@ -67,7 +67,7 @@ def test_quantised_as_exact_arithmetic_has_it(case: tuple[GraphTensor, np.ndarra
 
 
 @given(encoded(), st.integers(0, 2**32 - 1))
-def test_dequantised_as_exact_arithmetic_has_it(
+def test_dequantization_matches_exact_arithmetic(
     case: tuple[GraphTensor, np.ndarray[Any, Any]], seed: int
 ) -> None:
     tensor, _ = case
@@ -79,10 +79,10 @@ def test_dequantised_as_exact_arithmetic_has_it(
     for place, scale, offset in slices(tensor):
         exact = (int(stored[place]) + offset) * Fraction(scale)
         assert real[place] == np.float32(float(exact))
-    np.testing.assert_array_equal(to_stored(tensor, real), stored)  # what a step apart is told apart
+    np.testing.assert_array_equal(to_stored(tensor, real), stored)  # values a step apart remain distinct
 
 
-def test_zero_is_zero() -> None:
+def test_zero_is_stored_exactly() -> None:
     for dtype in EXACT:
         low, _ = limits(dtype)
         tensor = GraphTensor("x", dtype, (1,), quant=Quant("SCALE_OFFSET", (0.3,), (-low - 5,)))
@@ -114,7 +114,7 @@ def test_zero_is_zero() -> None:
         ),
     ],
 )
-def test_what_cannot_be_converted(quant: Quant | None, values: Any, message: str) -> None:
+def test_invalid_conversions_are_rejected(quant: Quant | None, values: Any, message: str) -> None:
     tensor = GraphTensor("x", "uq8", (2,), quant=quant)
     with pytest.raises(ConfigError, match=message):
         to_stored(tensor, values)
@@ -128,7 +128,7 @@ def add(dtype: str, quant: Quant | None = None) -> QnnGraph:
 
 @pytest.mark.vendor
 @pytest.mark.usefixtures("libraries")
-def test_a_graph_takes_and_gives_real_numbers() -> None:
+def test_a_graph_converts_real_inputs_and_outputs() -> None:
     rng = np.random.default_rng(0)
     a, b = rng.uniform(-1, 1, (2, 2, 3))
     quant = Quant("SCALE_OFFSET", (1 / 64,), (-128,))
@@ -160,7 +160,7 @@ def test_arrays_are_read_and_written_in_place(name: str, soc: str | None) -> Non
         assert bound.outputs["y"] is y
         bound.run()
         np.testing.assert_allclose(y, 3, rtol=1e-6)  # HTP goes through float16
-        a[...] = 10  # the library reads the caller's memory: nothing is bound again
+        a[...] = 10  # the library reads the caller's memory without binding it again
         bound.run()
         np.testing.assert_allclose(y, 12, rtol=1e-6)
         copied = graph.bind({"a": turned, "b": double})  # another layout, another type: copied, once

@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.vendor, pytest.mark.torch, pytest.mark.usefixtures("libraries")]
 SOCS = ("SM8550", "SM8650", "SM8750", "SM8850")
 TARGETS = [("CPU", None, None), *(("HTP", soc, p) for soc in SOCS for p in (None, "fp16"))]
-#: Of the largest output: float32 on the CPU; float16 has 11 bits.
+#: Tolerance relative to the largest output: float32 on the CPU; float16 has 11 bits.
 TOLERANCE = {"CPU": 1e-4, "HTP": 2e-3}
 
 
@@ -33,7 +33,7 @@ def oracle(graph: QnnGraph, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 @pytest.mark.parametrize(("name", "soc", "precision"), TARGETS)
 @pytest.mark.parametrize("which", ["relu_graph", "guide_graph"])
-def test_numbers_are_those_of_pytorch(
+def test_results_match_pytorch(
     name: str, soc: str | None, precision: str | None, which: str, request: pytest.FixtureRequest
 ) -> None:
     graph = request.getfixturevalue(which)
@@ -48,7 +48,7 @@ def test_numbers_are_those_of_pytorch(
             assert np.abs(y - expected).max() <= TOLERANCE[name] * np.abs(expected).max()
 
 
-def test_an_absent_input_and_several_outputs() -> None:
+def test_omitted_inputs_and_several_outputs_are_supported() -> None:
     tensors = [
         GraphTensor("x", "f32", (4, 6), "APP_WRITE"),
         GraphTensor("beta", "f32", (6,), "STATIC", np.arange(6, dtype=np.float32)),
@@ -84,7 +84,7 @@ def test_an_absent_input_and_several_outputs() -> None:
     np.testing.assert_allclose(np.concatenate([out["a"], out["b"]], 1), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_a_quantised_graph_on_htp() -> None:
+def test_a_quantized_graph_runs_on_htp() -> None:
     quant = Quant("SCALE_OFFSET", (0.1,), (-3,))  # real = (q - 3) * 0.1
     tensors = {
         n: GraphTensor(n, "uq8", (2, 3), t, quant=quant) for n, t in (("x", "APP_WRITE"), ("y", "APP_READ"))
@@ -117,7 +117,7 @@ def test_a_graph_keeps_its_backend_open(relu_graph: QnnGraph) -> None:
     prepared.close()
 
 
-def test_a_node_that_the_library_refuses(relu_graph: QnnGraph) -> None:
+def test_a_refused_node_is_an_error_with_its_log(relu_graph: QnnGraph) -> None:
     relu_graph.tensors["y"] = dataclasses.replace(relu_graph.tensors["y"], shape=(7, 34))
     with Backend.open("CPU") as backend:
         with pytest.raises(QnnError, match=r"add the node relu0 \(Relu\): 3110") as caught:
@@ -126,7 +126,7 @@ def test_a_node_that_the_library_refuses(relu_graph: QnnGraph) -> None:
         assert any(line.startswith("error: ") for line in caught.value.log)
 
 
-def test_what_cannot_be_passed_on(relu_graph: QnnGraph) -> None:
+def test_invalid_options_graphs_and_inputs_are_rejected(relu_graph: QnnGraph) -> None:
     x = np.zeros((7, 33), np.float32)
     with Backend.open("CPU") as backend:
         with pytest.raises(OpdbError, match="the CPU backend has no precision to choose"):

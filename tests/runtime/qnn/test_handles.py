@@ -1,4 +1,4 @@
-"""Who releases what, and when: close, drop, the garbage collector, other threads, the end of the process."""
+"""Ownership and release order: close, drop, the garbage collector, other threads, the end of the process."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def relu(name: str = "relu") -> QnnGraph:
 
 
 class Tree:
-    """Handles that write down in which order they are released."""
+    """Handles that record the order in which they are released."""
 
     def __init__(self) -> None:
         self.released: list[str] = []
@@ -51,7 +51,7 @@ class Tree:
         return Handle(NULL, lambda _: self.released.append(name), parent)
 
 
-def test_newest_first_each_once() -> None:
+def test_handles_are_released_newest_first_and_once() -> None:
     tree = Tree()
     backend = tree.handle("backend", tree.root)
     tree.handle("device", tree.root)
@@ -66,14 +66,14 @@ def test_newest_first_each_once() -> None:
     assert len(tree.released) == 5
 
 
-def test_nothing_is_made_from_what_is_closed() -> None:
+def test_a_closed_parent_cannot_make_handles() -> None:
     tree = Tree()
     tree.root.close()
     with pytest.raises(OpdbError, match="is closed"):
         tree.handle("late", tree.root)
 
 
-def test_the_collector_in_the_middle_of_a_close() -> None:
+def test_garbage_collection_during_a_close_is_safe() -> None:
     """A child's release lets the collector drop the parent and the child again."""
     tree = Tree()
     parent = tree.handle("parent", tree.root)
@@ -153,7 +153,7 @@ USES: dict[str, Callable[[Backend, Context, Any, Any], object]] = {
 
 @pytest.mark.vendor
 @pytest.mark.parametrize("use", USES)
-def test_use_after_close(use: str, backend: Backend) -> None:
+def test_use_after_close_is_an_error(use: str, backend: Backend) -> None:
     context = backend.create_context()
     graph = context.add_graph(relu())
     execution = graph.bind({"x": X})
@@ -164,7 +164,7 @@ def test_use_after_close(use: str, backend: Backend) -> None:
 
 
 @pytest.mark.vendor
-def test_a_half_built_graph_after_close(backend: Backend) -> None:
+def test_a_half_built_graph_is_unusable_after_close(backend: Backend) -> None:
     graph = backend.create_context().create_graph("g")
     tensor = GraphTensor("x", "f32", (2, 3), "APP_WRITE")
     graph.add_tensor(tensor)
@@ -179,7 +179,7 @@ def test_a_half_built_graph_after_close(backend: Backend) -> None:
 
 
 @pytest.mark.vendor
-def test_a_graph_closed_alone_is_retrieved_again(backend: Backend) -> None:
+def test_a_closed_graph_can_be_retrieved_again(backend: Backend) -> None:
     with backend.create_context() as context:
         first = context.add_graph(relu())
         execution = first.bind({"x": X})
@@ -190,7 +190,7 @@ def test_a_graph_closed_alone_is_retrieved_again(backend: Backend) -> None:
 
 
 @pytest.mark.vendor
-def test_outputs_that_do_not_fit(backend: Backend) -> None:
+def test_unsuitable_output_arrays_are_rejected(backend: Backend) -> None:
     with backend.prepare(relu()) as graph:
         read_only = np.zeros((2, 3), np.float32)
         read_only.flags.writeable = False
@@ -208,7 +208,7 @@ def test_outputs_that_do_not_fit(backend: Backend) -> None:
 
 
 @pytest.mark.vendor
-def test_execute_keeps_the_last_arrays_and_gives_new_ones(backend: Backend) -> None:
+def test_execute_returns_new_arrays_and_keeps_the_last(backend: Backend) -> None:
     with backend.prepare(relu()) as graph:
         x = X.copy()
         references = sys.getrefcount(x)
@@ -221,8 +221,8 @@ def test_execute_keeps_the_last_arrays_and_gives_new_ones(backend: Backend) -> N
 
 @pytest.mark.vendor
 @pytest.mark.parametrize("bound", [True, False])
-def test_the_binary_of_a_graph_whose_arrays_are_gone(bound: bool, backend: Backend) -> None:
-    """CPU reads the arrays of the last execution again; these were given back to the system."""
+def test_a_graphs_binary_can_be_saved_after_its_arrays_are_freed(bound: bool, backend: Backend) -> None:
+    """CPU reads the arrays of the last execution again, whose memory was returned to the system."""
     shape = (1024, 1024)
     x, y = GraphTensor("x", "f32", shape, "APP_WRITE"), GraphTensor("y", "f32", shape, "APP_READ")
     graph = QnnGraph("g", {"x": x, "y": y}, [GraphOp("n", "Relu", ("x",), (), ("y",))])
@@ -238,7 +238,7 @@ def test_the_binary_of_a_graph_whose_arrays_are_gone(bound: bool, backend: Backe
 
 @dataclass
 class Node:
-    """What the state machine knows of an object: whether it was closed, or what it was made from."""
+    """The state machine's knowledge of an object: whether it was closed, and its parent."""
 
     thing: Any
     parent: Node | None = None
@@ -261,7 +261,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.executions: list[Node] = []
 
     def attempt(self, node: Node, use: Callable[[], Any]) -> Any:
-        """What ``use`` gives; None where ``node`` is closed, after seeing that it is refused."""
+        """The result of ``use``; if ``node`` is closed, checks that it is refused and returns None."""
         if not node.closed:
             return use()
         with pytest.raises(OpdbError, match="is closed"):
@@ -338,7 +338,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(data=st.data(), collect=st.booleans())
     def drop(self, data: st.DataObject, collect: bool) -> None:
-        """Forgets one object of ours; what was made from it keeps it alive."""
+        """Drops one of our references; objects made from it keep it alive."""
         kind = data.draw(st.sampled_from((self.backends, self.contexts, self.graphs, self.executions)))
         if kind:
             kind.pop(data.draw(st.integers(0, len(kind) - 1)))
@@ -362,9 +362,9 @@ class AnyOrder(RuleBasedStateMachine):
 @pytest.mark.parametrize(
     ("examples", "steps"), [(8, 25), pytest.param(80, 50, marks=pytest.mark.sweep)], ids=["few", "many"]
 )
-def test_any_order(examples: int, steps: int) -> None:
+def test_objects_can_be_used_and_closed_in_any_order(examples: int, steps: int) -> None:
     limits = settings(max_examples=examples, stateful_step_count=steps, deadline=None)
-    gc.freeze()  # the collector looks at what this test makes, not at all of pytest: 20 times faster
+    gc.freeze()  # the collector then scans only objects of this test instead of all of pytest: 20 times faster
     try:
         run_state_machine_as_test(AnyOrder, settings=limits)
     finally:

@@ -1,4 +1,4 @@
-"""Graphs as DLC files, and what libQnnIr refuses."""
+"""Graphs as DLC files, and refusals of libQnnIr."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ pytestmark = [pytest.mark.vendor, pytest.mark.usefixtures("libraries")]
 
 
 def entries(path: Path) -> dict[str, bytes]:
-    """The files of a DLC; the library writes no checksums of them."""
+    """The files of a DLC; the library writes no checksums for them."""
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
             info.CRC = None  # type: ignore[assignment]  # not checked then
         return {info.filename: archive.read(info) for info in archive.infolist()}
 
 
-def test_a_dlc_holds_the_graph(tmp_path: Path, guide_graph: QnnGraph) -> None:
+def test_a_dlc_contains_the_graph(tmp_path: Path, guide_graph: QnnGraph) -> None:
     path = tmp_path / "new" / "guide.dlc"
     write_dlc(guide_graph, path)
     found = entries(path)
@@ -47,7 +47,7 @@ def test_a_dlc_holds_the_graph(tmp_path: Path, guide_graph: QnnGraph) -> None:
     assert first.tobytes() not in again
 
 
-def test_nothing_is_left_of_a_refused_graph(tmp_path: Path, relu_graph: QnnGraph) -> None:
+def test_a_refused_graph_leaves_no_file(tmp_path: Path, relu_graph: QnnGraph) -> None:
     relu_graph.ops.append(GraphOp("odd", "Relu", ("x",), (), ("y",)))
     relu_graph.tensors["y"] = GraphTensor("y", "f32", (7, 33, 1), "APP_READ")
     with pytest.raises(QnnError, match=r"validate the node relu0 \(Relu\): 3110"):
@@ -58,7 +58,7 @@ def test_nothing_is_left_of_a_refused_graph(tmp_path: Path, relu_graph: QnnGraph
     assert os.listdir(tmp_path) == []
 
 
-def test_where_it_cannot_write(tmp_path: Path, relu_graph: QnnGraph) -> None:
+def test_unwritable_paths_are_rejected(tmp_path: Path, relu_graph: QnnGraph) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
     for path in ("file/g.dlc", "folder"):
@@ -67,10 +67,10 @@ def test_where_it_cannot_write(tmp_path: Path, relu_graph: QnnGraph) -> None:
     assert sorted(os.listdir(tmp_path)) == ["file", "folder"]
 
 
-def test_what_the_library_does_not_do(
+def test_unsupported_operations_of_libqnnir_are_errors(
     tmp_path: Path, relu_graph: QnnGraph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)  # where it would write without a path
+    monkeypatch.chdir(tmp_path)  # the library would write here without a path
     options = GraphOptions(dlc=str(tmp_path / "g.dlc"))
     with Backend.open("IR") as backend:
         good = OpConfig("Relu", (TensorConfig("x", "f32", (2, 3)),), (), (TensorConfig("y", "f32", (2, 3)),))

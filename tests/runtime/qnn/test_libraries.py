@@ -1,4 +1,4 @@
-"""Versions of QNN's libraries side by side: found, asked who they are, unpacked, opened for real."""
+"""Versions of QNN's libraries side by side: found, identified, unpacked, opened."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ others = pytest.mark.parametrize(
 
 @pytest.fixture(autouse=True)
 def only_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What a test finds does not depend on the machine."""
+    """Makes a test's findings independent of the machine."""
     monkeypatch.delenv("OPDB_QNN_LIBRARIES", raising=False)
     monkeypatch.delenv("QNN_SDK_ROOT", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 
 
 def small(libraries: Libraries, folder: Path) -> Path:
-    """A folder with two of the installed libraries, and the C++ library they need beside it."""
+    """A folder with two of the installed libraries, and the C++ library they need next to it."""
     folder.mkdir(parents=True)
     for name in ("SAVER", "SYSTEM"):
         shutil.copy(libraries.path(name), folder)
@@ -62,7 +62,7 @@ def small(libraries: Libraries, folder: Path) -> Path:
 # Who they are
 
 
-def test_each_library_says_who_it_is(libraries: Libraries) -> None:
+def test_each_library_is_identified(libraries: Libraries) -> None:
     build, expected = "v2.47.0.260601114230", {
         "CPU": ("CPU_QTI_AISW", 3, (1, 1, 0), 186, (17, 62, 41)),
         "HTP": ("HTP_QTI_AISW", 6, (5, 47, 0), 129, (40, 41, 39)),
@@ -83,7 +83,7 @@ def test_each_library_says_who_it_is(libraries: Libraries) -> None:
     assert libraries.qnn_version() == "2.47.0"
 
 
-def test_the_library_that_reads_binaries_is_no_backend(libraries: Libraries) -> None:
+def test_the_system_library_is_not_a_backend(libraries: Libraries) -> None:
     who = libraries.identity("SYSTEM")
     assert (who.provider, who.core_api, who.backend_api) == ("SYSTEM_QTI_AISW", None, (1, 11, 0))
     assert "SYSTEM" not in BACKENDS
@@ -91,14 +91,14 @@ def test_the_library_that_reads_binaries_is_no_backend(libraries: Libraries) -> 
         Backend.open("SYSTEM")
 
 
-def test_the_emulation_tells_its_default_chip(libraries: Libraries) -> None:
+def test_the_emulation_reports_its_default_chip(libraries: Libraries) -> None:
     assert libraries.identity("HTP").devices == (
         HardwareDevice(0, 0, 1, soc_model=30, arch=68, vtcm_mb=4, signed_pd=True, dlbc=False),
     )
     assert libraries.identity("CPU").devices == ()
 
 
-def test_the_gpu_refuses_and_says_why(libraries: Libraries) -> None:
+def test_the_gpu_refuses_with_a_reason(libraries: Libraries) -> None:
     assert libraries.identity("GPU").refusal.startswith("4000 QNN_BACKEND_ERROR_CANNOT_INITIALIZE: GPU ERROR")
     with pytest.raises(QnnError, match=r"on x86-64 the GPU library starts in tuning mode only.*: 4000 "):
         Backend.open("GPU")
@@ -111,7 +111,7 @@ def test_ir_validates_without_a_chip() -> None:
             Backend.open("IR", "SM8650")
 
 
-#: A library of our own: its interface is whole, but for what the test lets go wrong.
+#: A fake library: its interface is complete except for the fault a test plants.
 FAULTY = r"""
 #include <stdlib.h>
 #include <unistd.h>
@@ -152,7 +152,7 @@ def faulty(
     return library
 
 
-def test_a_library_that_crashes_is_a_result(tmp_path: Path) -> None:
+def test_a_crashing_library_is_reported(tmp_path: Path) -> None:
     who = identity.ask("CPU", faulty(tmp_path, create="abort()"))
     assert (who.provider, who.provider_id, who.build_id, who.qnn_version) == (
         "FAULTY",
@@ -170,17 +170,17 @@ def test_a_library_that_crashes_is_a_result(tmp_path: Path) -> None:
         identity.ask("CPU", faulty(tmp_path, open_="_exit(7)"))
 
 
-def test_a_library_that_hangs_is_a_result(tmp_path: Path) -> None:
+def test_a_hanging_library_is_reported(tmp_path: Path) -> None:
     who = identity.ask("CPU", faulty(tmp_path, create="pause()"), seconds=2)
     assert who.refusal == "it hung for 2 s when asked to start its backend"
 
 
-def test_a_library_of_a_core_api_that_opdb_does_not_know(tmp_path: Path) -> None:
+def test_an_unknown_core_api_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(OpdbError, match=r"its core API is 2\.7\.0; opdb needs 2\.x from 2\.18 \(QNN 2\.25\)"):
         identity.ask("CPU", faulty(tmp_path, core="2, 7"))
 
 
-def test_asking_leaves_no_files(
+def test_identification_leaves_no_files(
     libraries: Libraries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # where the Saver would write
@@ -189,10 +189,10 @@ def test_asking_leaves_no_files(
     assert list(tmp_path.iterdir()) == []
 
 
-# Where they are
+# Locations
 
 
-def test_every_place_is_searched_once(
+def test_every_location_is_searched_once(
     libraries: Libraries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wheel = small(libraries, tmp_path / "wheel/onnxruntime_qnn")
@@ -211,7 +211,7 @@ def test_every_place_is_searched_once(
     assert in_folder(sdk).qnn_version() == "2.47.0"  # a plain folder: from the build id
 
 
-def test_a_place_without_libraries_is_named(
+def test_a_location_without_libraries_is_named(
     libraries: Libraries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPDB_QNN_LIBRARIES", str(tmp_path / "nowhere"))
@@ -223,7 +223,7 @@ def test_a_place_without_libraries_is_named(
     assert [problem.partition(":")[0] for problem in problems] == ["OPDB_QNN_LIBRARIES", "QNN_SDK_ROOT"]
 
 
-def test_a_wheel_is_to_be_unpacked_first(tmp_path: Path) -> None:
+def test_a_wheel_must_be_unpacked_first(tmp_path: Path) -> None:
     wheel = tmp_path / "onnxruntime_qnn-2.7.0-py3-none-any.whl"
     wheel.touch()
     with pytest.raises(
@@ -254,7 +254,9 @@ def test_a_version_is_found_by_either_number(libraries: Libraries, tmp_path: Pat
         find(str(tmp_path))
 
 
-def test_a_version_that_several_have_is_asked_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ambiguous_version_is_rejected_with_the_choices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     faulty(tmp_path)
     monkeypatch.setenv("OPDB_QNN_LIBRARIES", str(tmp_path))
     assert find("9.8").folder == tmp_path
@@ -266,7 +268,7 @@ def test_a_version_that_several_have_is_asked_back(tmp_path: Path, monkeypatch: 
     assert find("9.8.8").folder == other
 
 
-def test_a_missing_library_names_its_cure(libraries: Libraries, tmp_path: Path) -> None:
+def test_a_missing_library_names_its_fix(libraries: Libraries, tmp_path: Path) -> None:
     folder = small(libraries, tmp_path / "onnxruntime_qnn")
     newer = Libraries(folder, "onnxruntime-qnn", "2.7.0", "opdb libraries")
     with pytest.raises(
@@ -286,7 +288,7 @@ def test_a_missing_library_names_its_cure(libraries: Libraries, tmp_path: Path) 
 
 @pytest.fixture
 def make_wheel(libraries: Libraries, tmp_path: Path) -> Callable[..., Path]:
-    """A wheel of two of the installed libraries and what they need; ``change`` edits its files by name."""
+    """A wheel with two of the installed libraries and their dependencies; ``change`` edits its files by name."""
 
     def make(version: str = "2.99.0", change: Callable[[dict[str, bytes]], None] | None = None) -> Path:
         info = f"onnxruntime_qnn-{version}.dist-info"
@@ -333,7 +335,7 @@ def test_a_wheel_is_unpacked_and_opens(make_wheel: Callable[..., Path]) -> None:
     )
     assert (libraries.package, libraries.version) == ("onnxruntime-qnn", "2.99.0")
     assert libraries.present == ("SAVER", "SYSTEM")
-    assert libraries.qnn_version() == "2.47.0"  # what is really in it
+    assert libraries.qnn_version() == "2.47.0"  # the version actually in it
     assert find("2.99.0") == libraries
     assert libraries in discover()
     assert install("2.99.0") == (libraries, False)
@@ -373,7 +375,7 @@ def _no_record(files: dict[str, bytes]) -> None:
         (_no_record, "not a wheel: it has no RECORD"),
     ],
 )
-def test_a_damaged_wheel_leaves_nothing(
+def test_a_damaged_wheel_leaves_no_files(
     make_wheel: Callable[..., Path], change: Callable[..., None], message: str
 ) -> None:
     with pytest.raises(OpdbError, match=message):
@@ -381,7 +383,7 @@ def test_a_damaged_wheel_leaves_nothing(
     assert nothing_is_left()
 
 
-def test_half_a_wheel_leaves_nothing(make_wheel: Callable[..., Path]) -> None:
+def test_a_truncated_wheel_leaves_no_files(make_wheel: Callable[..., Path]) -> None:
     wheel = make_wheel()
     wheel.write_bytes(wheel.read_bytes()[:500_000])
     with pytest.raises(OpdbError, match="this wheel is damaged"):
@@ -389,7 +391,7 @@ def test_half_a_wheel_leaves_nothing(make_wheel: Callable[..., Path]) -> None:
     assert nothing_is_left()
 
 
-def test_pip_brings_a_version_or_says_why_not(
+def test_pip_installs_a_version_or_explains_why_not(
     make_wheel: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wheel = make_wheel()
@@ -408,7 +410,7 @@ def test_pip_brings_a_version_or_says_why_not(
 @pytest.mark.parametrize(
     "what", ["", "latest", "2", "2.7.0; x", "../2.7.0", "x.whl", "onnxruntime_qnn-2.7.0-a-b-c.whl"]
 )
-def test_what_is_no_version_is_refused(what: str) -> None:
+def test_invalid_versions_are_refused(what: str) -> None:
     with pytest.raises(OpdbError, match=r"is not a version|not the name of a wheel|no such file"):
         install(what)
     assert nothing_is_left()
@@ -474,10 +476,10 @@ def test_the_16_byte_layout_is_chosen_for_2_47(libraries: Libraries) -> None:
 @pytest.mark.parametrize(
     ("core_api", "first"), [("2.32.0", TWELVE), ("2.34.0", SIXTEEN), ("2.36.0", SIXTEEN)]
 )
-def test_the_12_byte_layout_through_the_forwarding_library(
+def test_the_forwarding_library_takes_the_12_byte_layout(
     libraries: Libraries, core_api: str, first: str
 ) -> None:
-    """It reads the layout of headers up to 2.43 only.  Where the other is likelier, the second try succeeds."""
+    """It reads only the layout of headers up to 2.43.  If the other is likelier, the second attempt succeeds."""
     forward = forwarding_library()
     got = create(forward, core_api, OPDB_QNN_HTP_REAL=str(libraries.path("HTP")))
     assert got["first"] == first
@@ -485,7 +487,7 @@ def test_the_12_byte_layout_through_the_forwarding_library(
 
 
 @others
-def test_the_layout_that_another_version_reads_is_chosen(other: Libraries) -> None:
+def test_the_right_layout_is_chosen_for_other_versions(other: Libraries) -> None:
     got = create(other.path("HTP"))
     first = str(got["first"])
     right, wrong = (first, TWELVE if first == SIXTEEN else SIXTEEN)
@@ -494,7 +496,7 @@ def test_the_layout_that_another_version_reads_is_chosen(other: Libraries) -> No
 
 @others
 @pytest.mark.parametrize("soc", ["SM8550", "SM8650", "SM8750", "SM8850"])
-def test_another_version_works(other: Libraries, soc: str, relu_graph: QnnGraph) -> None:
+def test_other_versions_work(other: Libraries, soc: str, relu_graph: QnnGraph) -> None:
     x = np.random.default_rng(1).normal(size=(7, 33)).astype(np.float32)
     tensors = [TensorConfig(name, "f32", (2, 3)) for name in "xy"]
     with VendorWorker("HTP", soc, libraries=other.folder) as worker:

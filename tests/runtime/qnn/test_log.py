@@ -1,4 +1,4 @@
-"""The level of a library's log, changed while it is open."""
+"""The log level of a library, changed while it is open."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def levels(backend: Backend) -> set[str]:
     return {line.split(":")[0] for line in verdict.log}
 
 
-def test_the_level_may_change_while_the_library_is_open() -> None:
+def test_the_level_can_change_while_the_library_is_open() -> None:
     with Backend.open("HTP", "SM8650") as backend:
         assert backend.log_level == "debug"
         talkative = levels(backend)
@@ -36,7 +36,7 @@ def test_the_level_may_change_while_the_library_is_open() -> None:
         assert levels(backend) == talkative
 
 
-def test_the_level_at_opening() -> None:
+def test_the_level_applies_from_opening() -> None:
     with Backend.open("HTP", "SM8650", log_level="warning") as backend:
         assert backend.log_level == "warning"
         assert levels(backend) <= {"error", "warning"}

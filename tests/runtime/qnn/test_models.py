@@ -1,4 +1,4 @@
-"""A float and quantised networks on the vendor's libraries against PyTorch; ``pytest -s`` prints the errors."""
+"""Float and quantized networks on the vendor's libraries against PyTorch; ``pytest -s`` prints the errors."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def table() -> Iterator[None]:
 
 @cache
 def made(place: str, form: str) -> tuple[Target, QnnGraph]:
-    """The graph of a case.  CPU takes quantised SiLU, not quantised GELU."""
+    """The graph of a case.  CPU supports quantized SiLU, but not quantized GELU."""
     target = Target(
         "CPU" if place == "CPU" else "HTP", None if place == "CPU" else place, execution="emulator"
     )
@@ -67,7 +67,7 @@ def made(place: str, form: str) -> tuple[Target, QnnGraph]:
 
 
 def run(target: Target, graph: QnnGraph, form: str, x: Array) -> dict[str, Array]:
-    """Real values of all outputs, from a child process of this chip's own."""
+    """Real values of all outputs, from a child process for this chip."""
     with VendorWorker(target.backend or "", target.soc) as worker:
         feed = {t.name: to_stored(t, x) for t in graph.inputs}
         result = worker.run(graph, feed, "fp16" if form == "fp16" else None)
@@ -78,7 +78,7 @@ def run(target: Target, graph: QnnGraph, form: str, x: Array) -> dict[str, Array
 @pytest.mark.parametrize(
     ("place", "form"), [pytest.param(*c, marks=() if c in SHORT else pytest.mark.sweep) for c in CASES]
 )
-def test_a_network_against_pytorch(place: str, form: str) -> None:
+def test_a_network_matches_pytorch(place: str, form: str) -> None:
     target, graph = made(place, form)
     assert len([op for op in graph.ops if op.op not in MOVES]) >= 20
     model = subject(silu if (place, form) == ("CPU", "uq8") else gelu)
@@ -91,7 +91,7 @@ def test_a_network_against_pytorch(place: str, form: str) -> None:
     assert decibels >= FORMS[form][1]
 
 
-def test_types_are_those_that_were_asked_for() -> None:
+def test_tensors_get_the_requested_types() -> None:
     _, eight = made("SM8650", "uq8")
     assert {t.dtype for t in eight.tensors.values() if t.type != "STATIC"} == {"uq8"}
     _, old = made("SM8450", "uq16/sq16")  # v69: no weights and no second factor of 16 bits
@@ -108,15 +108,15 @@ def test_types_are_those_that_were_asked_for() -> None:
     assert {new.tensors[f or ""].dtype for f in filters} == {"sq16"}
 
 
-def test_cpu_has_no_activations_of_16_bits() -> None:
-    """What computes does so in floats, between Dequantizes and Quantizes."""
+def test_cpu_computes_16_bit_activations_in_floats() -> None:
+    """Computing ops use floats, between Dequantizes and Quantizes."""
     _, graph = made("CPU", "uq16")
     computing = [op for op in graph.ops if op.op in ("Conv2d", "FullyConnected", "MatMul")]
     assert computing and {graph.tensors[op.outputs[0]].dtype for op in computing} == {"f32"}
 
 
 @pytest.mark.parametrize(("place", "form", "bound"), [("CPU", "f32", 5e-4), ("SM8650", "fp16", 2e-2)])
-def test_every_intermediate_is_that_of_pytorch(place: str, form: str, bound: float) -> None:
+def test_every_intermediate_matches_pytorch(place: str, form: str, bound: float) -> None:
     target, graph = made(place, form)
     model = subject(gelu)
     expected = pytorch_values(*model.lowered(target), model.x)
@@ -137,7 +137,7 @@ def test_every_intermediate_is_that_of_pytorch(place: str, form: str, bound: flo
         pytest.param("SM8450", "uq16", 35, marks=pytest.mark.sweep),
     ],
 )
-def test_every_quantised_intermediate_is_near_pytorch(place: str, form: str, bound: float) -> None:
+def test_every_quantized_intermediate_is_close_to_pytorch(place: str, form: str, bound: float) -> None:
     target, graph = made(place, form)
     model = subject(silu if (place, form) == ("CPU", "uq8") else gelu)
     expected = pytorch_values(*model.lowered(target), model.x)
@@ -174,7 +174,7 @@ def strided(weights: str, between: bool) -> QnnGraph:
 
 
 def converted(soc: str) -> QnnGraph:
-    """FullyConnected in uq16 with a scale per row, its input converted from an input of the graph in uq8."""
+    """FullyConnected in uq16 with a scale per row; its input is converted from a graph input in uq8."""
     ends = {"x": "APP_WRITE", "y": "APP_READ"}
     tensors = {n: GraphTensor(n, "f32", (8, 4), t) for n, t in ends.items()}
     tensors["w"] = GraphTensor("w", "f32", (4, 4), "STATIC", np.eye(4, dtype=np.float32))
@@ -185,7 +185,7 @@ def converted(soc: str) -> QnnGraph:
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("soc", CHIPS)
-def test_faults_of_htp_that_the_guide_names(soc: str) -> None:
+def test_htp_faults_named_in_the_guide_still_occur(soc: str) -> None:
     """docs/guides/quantization.md: accepted by validation, refused by finalization."""
     wide = (SOCS[soc].htp_arch or 0) >= 73
     strides = [("sq8", True), ("sq8", False)] + [("sq16", True)] * wide

@@ -1,4 +1,4 @@
-"""Power settings: calls, codes, bytes and order.  On x86 they have no effect, which the library's log says."""
+"""Power settings: calls, codes, bytes and order.  On x86 they have no effect, as the library logs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def answer(power: Power, backend: Backend, number: int) -> int:
     return backend.session.ask(power._infrastructure.setPowerConfig, number, configs)[0]
 
 
-def test_the_bytes_of_a_profile() -> None:
+def test_a_profile_has_the_documented_bytes() -> None:
     """A DCVS_V3 config is 68 bytes of uint32: the option, then QnnHtpPerfInfrastructure_DcvsV3_t."""
     arena = Arena()
     burst = ffi.buffer(dcvs_config(arena, 7, PROFILES["burst"]))[:]
@@ -90,7 +90,7 @@ def test_the_library_reads_every_field(htp: Backend) -> None:
         assert power.set_memory_growth(1 << 24).values == {"memory grow size": 1 << 24}
 
 
-def test_a_setting_is_made_at_any_log_level(htp: Backend) -> None:
+def test_settings_work_at_any_log_level(htp: Backend) -> None:
     htp.log_level = "error"
     with htp.create_power() as power:
         result = power.set_profile("power_saver")
@@ -142,7 +142,7 @@ def test_a_wrong_id_is_an_error_with_its_code(htp: Backend) -> None:
     assert caught.value.name == "QNN_HTP_PERF_INFRASTRUCTURE_ERROR_INVALID_INPUT"
 
 
-def test_what_is_refused(htp: Backend) -> None:
+def test_invalid_settings_are_refused(htp: Backend) -> None:
     with pytest.raises(
         OpdbError, match=r"'fast' is not a power profile; one of burst, high_performance, balanced,"
     ):
@@ -156,7 +156,7 @@ def test_what_is_refused(htp: Backend) -> None:
             power.set_memory_growth(2**32)
 
 
-def test_the_cpu_has_none() -> None:
+def test_the_cpu_has_no_power_settings() -> None:
     with (
         Backend.open("CPU") as backend,
         pytest.raises(

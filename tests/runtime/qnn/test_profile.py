@@ -1,4 +1,4 @@
-"""Profiles on the vendor's libraries: what is reported, of which node, and how it is exported."""
+"""Profiles on the vendor's libraries: reported events, their nodes, and export formats."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def model(names: tuple[str, str] = ("norm", "linear")) -> QnnGraph:
 
 @pytest.fixture(scope="module")
 def collected(libraries: object) -> Collect:
-    """A profile with one finalization, two executions, one release; closed, as is its backend."""
+    """A profile with one finalization, two executions, one release; closed, like its backend."""
     kept: dict[tuple[str, str], Profile] = {}
 
     def collect(name: str, level: str) -> Profile:
@@ -75,7 +75,7 @@ def collected(libraries: object) -> Collect:
     return collect
 
 
-#: How long the two executions took by this machine's clock, in us.
+#: Duration of the two executions by this machine's clock, in us.
 walls: dict[tuple[str, str], float] = {}
 
 
@@ -84,7 +84,7 @@ def depth(events: tuple[Event, ...]) -> int:
 
 
 @pytest.mark.parametrize(("name", "level"), LEVELS)
-def test_the_tree_of_each_level(name: str, level: str, collected: Collect) -> None:
+def test_each_level_has_its_tree_of_events(name: str, level: str, collected: Collect) -> None:
     profile = collected(name, level)
     assert [(c.stage, c.graph, c.run) for c in profile.calls] == [
         ("finalize", "model", 0),
@@ -108,7 +108,9 @@ def test_the_tree_of_each_level(name: str, level: str, collected: Collect) -> No
 
 
 @pytest.mark.parametrize(("name", "level"), LEVELS)
-def test_times_fit_into_each_other_and_into_the_clocks(name: str, level: str, collected: Collect) -> None:
+def test_times_are_consistent_with_each_other_and_the_clock(
+    name: str, level: str, collected: Collect
+) -> None:
     profile = collected(name, level)
     runs = [c for c in profile.calls if c.stage == "execute"]
     totals = [c.total for c in runs if c.total]
@@ -137,7 +139,7 @@ def test_times_fit_into_each_other_and_into_the_clocks(name: str, level: str, co
             assert sum_ + waits == call.split.value
 
 
-def test_linting_says_what_each_node_waited_for(collected: Collect) -> None:
+def test_linting_reports_the_waits_of_each_node(collected: Collect) -> None:
     for call in collected("HTP", "linting").calls:
         if call.stage != "execute":
             continue
@@ -151,7 +153,7 @@ def test_linting_says_what_each_node_waited_for(collected: Collect) -> None:
 
 
 @pytest.mark.parametrize("name", ["CPU", "HTP"])
-def test_a_library_keeps_the_last_call_alone(name: str) -> None:
+def test_a_library_keeps_only_the_last_call(name: str) -> None:
     with Backend.open(name, SOC[name]) as backend:
         profile = backend.create_profile("basic")
         graph = backend.prepare(model(), profile=profile)
@@ -174,7 +176,7 @@ def test_a_library_keeps_the_last_call_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["CPU", "HTP"])
-def test_any_name_of_a_node_is_found_again(name: str) -> None:
+def test_any_node_name_is_recovered_from_events(name: str) -> None:
     names = ("_a.b/c:1 (x)", "q:OpId_9 (cycles)")
     with Backend.open(name, SOC[name]) as backend:
         profile = backend.create_profile("detailed")
@@ -187,7 +189,7 @@ def test_any_name_of_a_node_is_found_again(name: str) -> None:
 
 
 @given(st.text(min_size=1), st.integers(0, 10**6))
-def test_nodes_in_the_names_of_events(name: str, number: int) -> None:
+def test_node_names_are_parsed_from_event_names(name: str, number: int) -> None:
     assert node_of("CPU", NODE, f"_{name}") == name
     assert node_of("HTP", NODE, f"{name}:OpId_{number} (cycles)") == name
     assert node_of("HTP", NODE, f"Input OpId_{number} (cycles)") == ""
@@ -195,7 +197,7 @@ def test_nodes_in_the_names_of_events(name: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["CPU", "HTP"])
-def test_loading_and_freeing_a_context(name: str, tmp_path: Path) -> None:
+def test_loading_and_freeing_a_context_are_profiled(name: str, tmp_path: Path) -> None:
     file = tmp_path / "model.ctx"
     with Backend.open(name, SOC[name]) as backend:
         with backend.create_context() as context:
@@ -211,7 +213,7 @@ def test_loading_and_freeing_a_context(name: str, tmp_path: Path) -> None:
     types = {c.stage: {e.type for e in c.events} for c in profile.calls}
     assert types["load"] == (set() if name == "CPU" else {100, 1004})
     assert types["free"] == ({500} if name == "CPU" else {500, 4003})
-    # a binary does not say which torch node a node came from
+    # a binary does not record which torch node a node came from
     assert [t.node for t in report.node_times(profile) if t.node in ("norm", "linear")] == ["norm", "linear"]
     assert {t.origin for t in report.node_times(profile)} == {""}
 
@@ -225,7 +227,7 @@ def test_off_collects_nothing() -> None:
         assert "level off: nothing was collected" in report.text(profile)
 
 
-def test_what_is_refused() -> None:
+def test_invalid_uses_of_profiles_are_refused() -> None:
     with Backend.open("CPU") as backend, Backend.open("CPU") as other:
         with pytest.raises(
             OpdbError, match="'all' is not a profiling level; one of off, basic, detailed, linting"
@@ -255,7 +257,7 @@ def test_what_is_refused() -> None:
 
 
 @pytest.mark.parametrize("level", ["basic", "detailed"])
-def test_finalizing_for_some_chips_gives_the_simulation_of_the_graph(level: str) -> None:
+def test_finalization_reports_the_simulated_cost_on_some_chips(level: str) -> None:
     with Backend.open("HTP", "SA8255") as backend:
         profile = backend.create_profile(level)
         backend.prepare(model(), "fp16", profile=profile)
@@ -278,7 +280,7 @@ def test_finalizing_for_some_chips_gives_the_simulation_of_the_graph(level: str)
 
 
 @pytest.mark.parametrize(("wanted", "microseconds"), [("2.47", False), ("2.51", True)])
-def test_the_simulated_time_in_microseconds_is_of_newer_libraries(wanted: str, microseconds: bool) -> None:
+def test_only_newer_libraries_simulate_microseconds(wanted: str, microseconds: bool) -> None:
     with Backend.open("HTP", "SA8255", libraries=find(wanted)) as backend:
         profile = backend.create_profile("basic")
         backend.prepare(model(), "fp16", profile=profile)
@@ -308,7 +310,7 @@ def test_an_optrace_is_a_chrome_trace_of_the_simulation(
     assert [p.name for p in tmp_path.iterdir()] == ["model_schematic.bin"]
 
 
-def test_who_has_no_optrace() -> None:
+def test_optrace_is_refused_where_unavailable() -> None:
     with (
         Backend.open("CPU") as backend,
         pytest.raises(OpdbError, match="the CPU backend has no optrace, HTP does"),
@@ -321,7 +323,7 @@ def test_who_has_no_optrace() -> None:
 
 
 @pytest.mark.parametrize(("name", "level"), LEVELS)
-def test_the_time_per_node(
+def test_the_time_per_node_is_reported(
     name: str, level: str, collected: Collect, capsys: pytest.CaptureFixture[str]
 ) -> None:
     profile = collected(name, level)
@@ -352,7 +354,7 @@ def test_the_time_per_node(
     )
 
 
-def test_nodes_of_one_origin_are_summed(collected: Collect) -> None:
+def test_nodes_of_the_same_origin_are_summed(collected: Collect) -> None:
     times = report.node_times(collected("HTP", "detailed"))
     as_one = [report.NodeTime(**{**vars(t), "origin": "block"}) if t.op else t for t in times]
     by_origin = report.origin_times(as_one)
@@ -363,7 +365,7 @@ def test_nodes_of_one_origin_are_summed(collected: Collect) -> None:
 
 
 @pytest.mark.parametrize(("name", "level"), LEVELS)
-def test_json_holds_everything(name: str, level: str, collected: Collect) -> None:
+def test_json_has_every_event(name: str, level: str, collected: Collect) -> None:
     profile = collected(name, level)
     read = json.loads(report.render(profile, "json"))
     assert list(read) == [
@@ -383,7 +385,7 @@ def test_json_holds_everything(name: str, level: str, collected: Collect) -> Non
 
 
 def check_slices(events: list[dict[str, object]]) -> None:
-    """Slices of one thread nest: each lies within those that are open when it begins."""
+    """Checks that slices of one thread nest: each lies within those open at its start."""
     open_: list[tuple[float, float]] = []
     for event in events:
         start, duration = event["ts"], event["dur"]
@@ -398,7 +400,7 @@ def check_slices(events: list[dict[str, object]]) -> None:
 
 
 @pytest.mark.parametrize(("name", "level"), LEVELS)
-def test_a_chrome_trace(name: str, level: str, collected: Collect, tmp_path: Path) -> None:
+def test_a_chrome_trace_is_valid(name: str, level: str, collected: Collect, tmp_path: Path) -> None:
     profile = collected(name, level)
     file = tmp_path / "trace.json"
     report.save(profile, file, "trace")
@@ -430,7 +432,7 @@ def test_a_chrome_trace(name: str, level: str, collected: Collect, tmp_path: Pat
     nodes=st.lists(st.integers(0, 10**9), max_size=6),
     cycles=st.booleans(),
 )
-def test_slices_nest_whatever_a_library_says(
+def test_slices_nest_for_any_reported_times(
     total: int, accelerator: int | None, nodes: list[int], cycles: bool
 ) -> None:
     below = tuple(Event(f"_{i}", NODE, "", "cycles" if cycles else "us", v) for i, v in enumerate(nodes))
@@ -445,7 +447,7 @@ def test_slices_nest_whatever_a_library_says(
     assert all(e["ts"] + e["dur"] <= total + 0.01 for e in made)
 
 
-def test_text_says_what_the_times_are_worth(collected: Collect) -> None:
+def test_text_qualifies_the_times(collected: Collect) -> None:
     text = report.text(collected("HTP", "linting"))
     assert text.startswith("QNN HTP SM8650 v2.")
     assert "HTP is an emulation on" in text.splitlines()[1]
@@ -455,15 +457,15 @@ def test_text_says_what_the_times_are_worth(collected: Collect) -> None:
     assert "reference kernels on this machine" in report.text(collected("CPU", "basic"))
 
 
-def test_half_a_file_is_never_written(collected: Collect, tmp_path: Path) -> None:
+def test_files_are_written_atomically(collected: Collect, tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     with pytest.raises(OpdbError, match="taken: cannot write"):
         report.save(collected("CPU", "basic"), tmp_path / "taken", "json")
     assert [p.name for p in tmp_path.iterdir()] == ["taken"]
 
 
-def test_constants_are_those_of_the_library(collected: Collect) -> None:
-    """The types that the libraries report are known by name; 3004 is the accelerator's time of an execution."""
+def test_event_types_have_names(collected: Collect) -> None:
+    """The event types reported by the libraries are known by name; 3004 is the accelerator's time of an execution."""
     assert lib.QNN_HTP_PROFILE_EVENTTYPE_GRAPH_EXECUTE_ACCEL_TIME_MICROSEC == 3004
     for name, level in LEVELS:
         for event in (e for top in collected(name, level).events() for e in top.walk()):

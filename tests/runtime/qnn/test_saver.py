@@ -1,4 +1,4 @@
-"""Recordings of the Saver: the order and the arguments of our calls, and a program that really runs."""
+"""Recordings of the Saver: the order and arguments of our calls, and a program that really runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ UNDEFINED = 0x7FFFFFFF
 
 
 def in_child(code: str, *args: Any) -> subprocess.CompletedProcess[str]:
-    """Runs Python code with ``args`` in another process: a process records once."""
+    """Runs Python code with ``args`` in another process, since a process records only once."""
     command = [sys.executable, "-c", "import pickle, sys\nargs = pickle.load(sys.stdin.buffer)\n" + code]
     done = subprocess.run(command, input=pickle.dumps(args), capture_output=True, check=False)
     return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
@@ -53,7 +53,7 @@ def recorded(folder: Path, graphs: list[QnnGraph], backend: str, soc: str | None
 
 
 def random_graph(rng: np.random.Generator, name: str) -> QnnGraph:
-    """Any tensors, encodings and parameters: the Saver accepts everything."""
+    """Random tensors, encodings and parameters: the Saver accepts everything."""
     graph = QnnGraph(name)
     kinds = [d for d in DTYPES if d.numpy]
     for i in range(rng.integers(2, 7)):
@@ -108,7 +108,7 @@ def random_param(rng: np.random.Generator, name: str) -> ParamConfig:
 
 
 def quant_of(quant: Quant | None) -> list[Any]:
-    """What the Saver writes for an encoding: definition, number, member of the union."""
+    """The Saver's output for an encoding: definition, number, member of the union."""
     if quant is None:
         return [UNDEFINED, UNDEFINED, {"scaleOffsetEncoding": [0.0, 0]}]
     number = getattr(lib, f"QNN_QUANTIZATION_ENCODING_{quant.encoding}")
@@ -128,7 +128,7 @@ def quant_of(quant: Quant | None) -> list[Any]:
 
 
 def rounded(value: Any) -> Any:
-    """Floats as float32, whose nine digits the Saver writes."""
+    """Floats as float32, with the nine digits written by the Saver."""
     if isinstance(value, dict):
         return {k: rounded(v) for k, v in value.items()}
     if isinstance(value, list):
@@ -148,7 +148,7 @@ def assert_tensor(found: RecordedTensor, wanted: GraphTensor | TensorConfig, nam
 
 
 def assert_graph(found: RecordedGraph, wanted: QnnGraph) -> None:
-    """Names, dimensions, types, encodings, data, nodes and parameters are those of the QnnGraph."""
+    """Checks that names, dimensions, types, encodings, data, nodes and parameters match the QnnGraph."""
     made = {t.name: (variable, t) for variable, t in found.tensors.items()}
     assert len(made) == len(found.tensors)
     assert list(made)[: len(wanted.tensors)] == list(wanted.tensors)
@@ -179,7 +179,7 @@ def assert_param(found: Any, wanted: ParamConfig, made: dict[str, Any]) -> None:
     assert_tensor(found, tensor, found.name)
 
 
-def test_arguments_are_those_of_the_graphs(tmp_path: Path) -> None:
+def test_arguments_match_the_graphs(tmp_path: Path) -> None:
     rng = np.random.default_rng(20)
     graphs = [random_graph(rng, f"g{i}") for i in range(40)]
     assert sum(len(g.ops) for g in graphs) > 40
@@ -190,7 +190,7 @@ def test_arguments_are_those_of_the_graphs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("backend", "soc"), [("CPU", None), ("HTP", "SM8650")])
-def test_order_of_calls(
+def test_calls_are_in_order(
     backend: str, soc: str | None, tmp_path: Path, guide_graph: QnnGraph, relu_graph: QnnGraph
 ) -> None:
     feed = {"guide": {"x": np.ones((200, 768), np.float32)}}
@@ -225,7 +225,7 @@ def test_order_of_calls(
 def test_the_program_runs_on_the_real_library(
     tmp_path: Path, guide_graph: QnnGraph, libraries: Libraries
 ) -> None:
-    """Compiled against our declarations and linked with libQnnCpu, it computes what opdb computes."""
+    """Compiled with our declarations and linked with libQnnCpu, it gives opdb's results."""
     x = np.random.default_rng(3).normal(size=(200, 768)).astype(np.float32)
     program = recorded(tmp_path, [guide_graph], "CPU", None, inputs={"guide": {"x": x}})
     abi = (ROOT / "generated/c/include/opdb/qnn_abi.h").read_text()
@@ -271,7 +271,7 @@ except OpdbError as error:
     assert os.listdir(tmp_path) == ["first"]
 
 
-def test_what_fails_inside_the_block_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failure_while_recording_leaves_no_files(tmp_path: Path) -> None:
     code = """
 from opdb.runtime.qnn.saver import recording
 with recording(args[0] / "out", "HTP", "SM8650") as backend:
@@ -291,7 +291,7 @@ def test_a_child_records_for_the_parent(tmp_path: Path, relu_graph: QnnGraph) ->
         assert_graph(graph, relu_graph)
 
 
-def test_mistakes(tmp_path: Path, relu_graph: QnnGraph) -> None:
+def test_invalid_recordings_are_rejected(tmp_path: Path, relu_graph: QnnGraph) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OpdbError, match="file/folder: cannot write"):
         record([relu_graph], tmp_path / "file" / "folder", "CPU")

@@ -1,4 +1,4 @@
-"""Signals, which no library has on x86: that is said, and what is ours around them works."""
+"""Signals, which no library supports on x86: that is reported, and our own code around them works."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.vendor, pytest.mark.usefixtures("libraries")]
 
 @pytest.mark.parametrize(("name", "soc"), [("CPU", None), ("HTP", "SM8650")])
 @pytest.mark.parametrize("timeout_us", [None, 1000])
-def test_no_library_has_signals_here(name: str, soc: str | None, timeout_us: int | None) -> None:
+def test_no_library_supports_signals_here(name: str, soc: str | None, timeout_us: int | None) -> None:
     with Backend.open(name, soc) as backend:
         with pytest.raises(
             QnnError, match="it has none on this machine; run without a signal: 1000"
@@ -33,7 +33,7 @@ def test_no_library_has_signals_here(name: str, soc: str | None, timeout_us: int
             assert backend.has_capability(f"QNN_PROPERTY_{key}") == (name == "HTP")
 
 
-def test_the_bytes_of_a_configuration() -> None:
+def test_a_configuration_has_the_documented_bytes() -> None:
     """QnnSignal_Config_t: the option at 0, the timeout in us at 8; 16 bytes."""
     arena = Arena()
     for timeout_us, expected in ((None, (1, 0)), (5_000_000_000, (2, 5_000_000_000))):
@@ -43,7 +43,7 @@ def test_the_bytes_of_a_configuration() -> None:
 
 
 @pytest.mark.parametrize("timeout_us", [0, -1, 2**64])
-def test_a_timeout_that_is_none(timeout_us: int) -> None:
+def test_invalid_timeouts_are_rejected(timeout_us: int) -> None:
     with (
         Backend.open("CPU") as backend,
         pytest.raises(OpdbError, match=f"cannot have the timeout {timeout_us} us"),
@@ -51,8 +51,8 @@ def test_a_timeout_that_is_none(timeout_us: int) -> None:
         backend.create_signal(timeout_us)
 
 
-def test_a_trigger_does_not_wait_for_the_call_it_should_stop(guide_graph: QnnGraph) -> None:
-    """HTP answers 1000 for any handle: enough to see that the call goes into the library meanwhile."""
+def test_a_trigger_does_not_wait_for_a_running_call(guide_graph: QnnGraph) -> None:
+    """HTP returns 1000 for any handle: enough to show that the call enters the library meanwhile."""
     x = np.ones((200, 768), np.float32)
     done: list[np.ndarray[tuple[int, ...], np.dtype[np.float32]]] = []
     with Backend.open("HTP", "SM8650") as backend:
@@ -76,7 +76,7 @@ def test_a_trigger_does_not_wait_for_the_call_it_should_stop(guide_graph: QnnGra
             signal.trigger()
 
 
-def test_a_signal_of_another_backend(guide_graph: QnnGraph) -> None:
+def test_a_signal_of_another_backend_is_rejected(guide_graph: QnnGraph) -> None:
     with Backend.open("HTP", "SM8650") as htp, Backend.open("CPU") as cpu:
         signal = Signal(htp, ffi.cast("void *", 1))
         with pytest.raises(OpdbError, match="was given to a graph of another backend"):

@@ -1,4 +1,4 @@
-"""Threads that share a backend, a close under their feet, and thousands of objects without a leak."""
+"""Threads that share a backend, a close during their work, and thousands of objects without a leak."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.native, pytest.mark.vendor, pytest.mark.usefixtures("l
 TARGETS = [("CPU", None), ("HTP", "SM8650")]
 THREADS = 4
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
-#: AddressSanitizer keeps freed memory back, so the resident memory says nothing there.
+#: AddressSanitizer delays the release of freed memory, so resident memory is meaningless there.
 SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
 MIB = 1024
 
@@ -46,7 +46,7 @@ def add(name: str, constant: float) -> QnnGraph:
 
 
 def in_threads(work: Callable[[int], None]) -> None:
-    """Runs ``work(0)`` to ``work(3)`` at once; raises what the first of them raised."""
+    """Runs ``work(0)`` to ``work(3)`` in parallel; reraises the first exception."""
     faults: list[BaseException] = []
 
     def guarded(number: int) -> None:
@@ -73,7 +73,7 @@ def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
 
 
 def test_threads_share_a_backend(backend: Backend) -> None:
-    """Each thread makes contexts with two graphs of its own constants, and checks every number."""
+    """Each thread makes contexts with two graphs that have its constants, and checks every number."""
 
     def work(number: int) -> None:
         rng = np.random.default_rng(number)
@@ -113,8 +113,8 @@ def test_threads_share_a_graph(backend: Backend) -> None:
 
 @pytest.mark.parametrize("what", ["backend", "context", "graph"])
 @pytest.mark.parametrize(("name", "soc"), TARGETS, ids=["CPU", "HTP"])
-def test_a_close_while_others_execute(name: str, soc: str | None, what: str) -> None:
-    """The others get OpdbError at once or with their next call."""
+def test_a_close_during_execution_is_safe(name: str, soc: str | None, what: str) -> None:
+    """The other threads get OpdbError at once or with their next call."""
     with Backend.open(name, soc, log_level="warning") as backend:
         context = backend.create_context()
         graph = context.add_graph(add("g", 1))
@@ -144,8 +144,8 @@ def test_a_close_while_others_execute(name: str, soc: str | None, what: str) -> 
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.005, 0.02])
-def test_a_close_while_others_build(delay: float) -> None:
-    """Contexts and graphs that are made while their backend goes away: whole, or refused."""
+def test_a_close_during_graph_building_is_safe(delay: float) -> None:
+    """Contexts and graphs made during the close of their backend are complete or refused."""
     backend = Backend.open("CPU", log_level="error")
     started = threading.Barrier(THREADS)
     refused: list[str] = []
@@ -168,12 +168,12 @@ def test_a_close_while_others_build(delay: float) -> None:
 
 
 def resident() -> float:
-    """KiB."""
+    """Resident memory in KiB."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1024
 
 
 def grown(step: Callable[[], Any], n: int) -> float:
-    """By how many KiB ``n`` calls let the resident memory grow, after some to warm up."""
+    """Growth of the resident memory in KiB over ``n`` calls, after some to warm up."""
     for _ in range(n // 5):
         step()
     gc.collect()
@@ -185,7 +185,7 @@ def grown(step: Callable[[], Any], n: int) -> float:
 
 
 @pytest.mark.breadth
-def test_a_thousand_of_each_do_not_leak() -> None:
+def test_a_thousand_objects_of_each_kind_do_not_leak() -> None:
     """1,000 backends (of at most 16 at once), contexts, graphs and executions on the CPU."""
     x = np.zeros((4, 8), np.float32)
     growth = {"backend": grown(lambda: Backend.open("CPU", log_level="error").close(), 1000)}
@@ -230,8 +230,8 @@ def test_prepared_graphs_do_not_leak(name: str, soc: str | None, bound: int) -> 
 
 
 @pytest.mark.sweep
-def test_soak() -> None:
-    """20 seconds of benchmarks/soak.py; the long one is run by hand."""
+def test_a_short_soak_run_passes() -> None:
+    """Runs 20 seconds of benchmarks/soak.py; the long one is run by hand."""
     command = [sys.executable, str(BENCHMARKS / "soak.py"), "--minutes", "0.33", "--threads", str(THREADS)]
     done = subprocess.run(
         [*command, "--mebibytes", "1e6" if SANITIZED else "32"], capture_output=True, text=True, timeout=300
@@ -243,8 +243,8 @@ def test_soak() -> None:
 
 @pytest.mark.sweep
 @pytest.mark.skipif(SANITIZED, reason="the sanitizer's time is no measure")
-def test_the_overhead_of_an_execution() -> None:
-    """100,000 executions: below 20 microseconds over the same loop in C, memory below 1 MiB."""
+def test_execution_overhead_is_small() -> None:
+    """100,000 executions: less than 20 microseconds over the same loop in C, memory growth below 1 MiB."""
     done = subprocess.run(
         [sys.executable, str(BENCHMARKS / "qnn_execute.py"), "--htp-executions", "2000"],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Data on its way into QNN's structs."""
+"""Conversion of data for QNN's structs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ torch = pytest.importorskip("torch")
         (None, "sq4", (3,), np.zeros(3, np.uint8)),
     ],
 )
-def test_array(data: Any, dtype: str, shape: tuple[int, ...], expected: Any) -> None:
+def test_data_become_arrays_of_the_type(data: Any, dtype: str, shape: tuple[int, ...], expected: Any) -> None:
     got = array(data, dtype, shape, "x")
     assert got.dtype == expected.dtype
     assert got.flags.c_contiguous
@@ -51,7 +51,9 @@ def test_array(data: Any, dtype: str, shape: tuple[int, ...], expected: Any) -> 
         (None, "f32", (2**31 - 1, 2**31 - 1), "more than the 4 GiB"),
     ],
 )
-def test_array_refuses(data: Any, dtype: str, shape: tuple[int, ...], message: str) -> None:
+def test_data_that_do_not_fit_are_rejected(
+    data: Any, dtype: str, shape: tuple[int, ...], message: str
+) -> None:
     with pytest.raises(ConfigError, match=f"^x: .*{message}"):
         array(data, dtype, shape, "x")
 
@@ -65,7 +67,7 @@ def test_bfloat16_rounds_as_pytorch_does() -> None:
     assert torch.from_numpy(nan).view(torch.bfloat16).isnan().all()
 
 
-def test_op_config_in_c() -> None:
+def test_an_op_config_becomes_c_structs() -> None:
     arena = Arena()
     quant = Quant("BW_AXIS_SCALE_OFFSET", (0.5, 0.25), (0, -1), axis=1, bits=4)
     config = OpConfig(
@@ -117,7 +119,7 @@ def test_op_config_in_c() -> None:
         (Quant("SCALES"), "encoding: 'SCALES' is not one of SCALE_OFFSET, "),
     ],
 )
-def test_quantisation_that_c_cannot_hold(quant: Quant, message: str) -> None:
+def test_encodings_that_do_not_fit_c_are_rejected(quant: Quant, message: str) -> None:
     config = OpConfig("Relu", (TensorConfig("x", "uq8", (2, 3), quant=quant),))
     with pytest.raises(ConfigError, match=message):
         op_config(Arena(), config)
@@ -127,14 +129,14 @@ def test_quantisation_that_c_cannot_hold(quant: Quant, message: str) -> None:
     ("dtype", "value"),
     [("u32", -1), ("u8", 256), ("i32", 1.5), ("f32", "a"), ("str", 3), ("f16", 1.0), ("sq4", 1)],
 )
-def test_scalars_that_c_cannot_hold(dtype: str, value: Any) -> None:
+def test_scalars_that_do_not_fit_c_are_rejected(dtype: str, value: Any) -> None:
     config = OpConfig("Relu", (), (ParamConfig("p", dtype, value),))
     with pytest.raises(ConfigError, match=r"^params\.p: "):
         op_config(Arena(), config)
 
 
 def test_a_sparse_tensor_has_version_2() -> None:
-    """Written and read again; a dense one beside it has version 1."""
+    """It is written and read back; a dense tensor next to it has version 1."""
     arena = Arena()
     sparse = TensorConfig("x", "f32", (2, 3, 4), sparse=Sparse(5, 2))
     op = op_config(arena, OpConfig("SparseToDense", (sparse,), (), (TensorConfig("y", "f32", (2, 3, 4)),)))
@@ -148,7 +150,7 @@ def test_a_sparse_tensor_has_version_2() -> None:
         read_tensor(x)
 
 
-def test_a_sparse_tensor_that_no_library_takes() -> None:
+def test_an_invalid_sparse_tensor_is_rejected() -> None:
     bad = TensorConfig("x", "f32", (2,), sparse=Sparse(1, 2))
     with pytest.raises(ConfigError, match=r"inputs\[0\].sparse.dimensions: of a tensor of rank 1"):
         op_config(Arena(), OpConfig("SparseToDense", (bad,)))

@@ -1,4 +1,4 @@
-"""The C helpers of tests/runtime/native and the evaluators of tests/property."""
+"""Makes the C helpers of tests/runtime/native and the evaluators of tests/property importable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The language of elements: what it takes for which numbers, what it refuses and how, and what it becomes in C."""
+"""The elementwise language: valid and invalid expressions for each kind of number, and the generated C."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def c(text: str, kind: str = REAL) -> str:
         ("1 / sqrt(x)", REAL, "1.0 / sqrt(x)"),
         ("exp(x)", REAL, "real_expf(x)"),
         ("sin(x)", REAL, "real_sinf(x)"),
-        ("sin(x + y)", REAL, "real_sin(x + y)"),  # nobody looks at the size of a sum
+        ("sin(x + y)", REAL, "real_sin(x + y)"),  # the size of a sum is not checked
         ("x ** y", REAL, "real_power(x, y)"),
         ("maximum(x, 0)", REAL, "real_maximumf(x, 0.0f)"),
         ("x if x > 0 else alpha * x", REAL, "x > 0.0f ? x : alpha * x"),
@@ -42,7 +42,7 @@ def c(text: str, kind: str = REAL) -> str:
         ("x and not y", TRUTH, "x & (!y)"),
     ],
 )
-def test_an_expression_in_c(text: str, kind: str, written: str) -> None:
+def test_expressions_become_c(text: str, kind: str, written: str) -> None:
     assert c(text, kind) == written
 
 
@@ -52,7 +52,7 @@ def test_an_expression_in_c(text: str, kind: str, written: str) -> None:
      ("1 / (1 + exp(-x))", False), ("log1p(exp(x))", True), ("floor(x / y)", False),
      ("maximum(-x, 0)", False), ("x ** 2", True)],
 )  # fmt: skip
-def test_more_than_one_rounding_is_computed_in_double(text: str, wide: bool) -> None:
+def test_expressions_with_several_roundings_use_double(text: str, wide: bool) -> None:
     assert is_wide(parse_element(text, INPUTS, PARAMS, REAL)) is wide
 
 
@@ -60,7 +60,7 @@ def test_more_than_one_rounding_is_computed_in_double(text: str, wide: bool) -> 
     ("text", "names"),
     [("sin(x)", ["x"]), ("cos(x) * sin(alpha)", ["x", "alpha"]), ("exp(x)", []), ("x + y", [])],
 )
-def test_what_is_good_for_small_arguments_only(text: str, names: list[str]) -> None:
+def test_sin_and_cos_limit_their_arguments(text: str, names: list[str]) -> None:
     assert limits(parse_element(text, INPUTS, PARAMS, REAL)) == dict.fromkeys(names, 2.0**28)
 
 
@@ -85,7 +85,7 @@ def test_what_is_good_for_small_arguments_only(text: str, names: list[str]) -> N
         ("", REAL, 0, "an expression is missing"),
     ],
 )
-def test_what_is_not_in_the_language(text: str, kind: str, column: int, message: str) -> None:
+def test_invalid_expressions_are_rejected(text: str, kind: str, column: int, message: str) -> None:
     with pytest.raises(ExpressionError) as refused:
         parse_element(text, INPUTS, PARAMS, kind)
     assert refused.value.message.startswith(message)

@@ -1,4 +1,4 @@
-"""Every row of the function table: its examples in Python and in C, its words in English."""
+"""Every row of the function table: its examples in Python and in C, its wording in English."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from opdb.spec.lang.parse import parse
 EXAMPLES = [(f, text, value) for f in FUNCTIONS.values() for text, value in f.examples]
 #: Why a row has no examples of the rule language.
 WITHOUT_EXAMPLES = {
-    "present": "its argument is a name: test_present",
+    "present": "its argument is a name: test_present_is_the_same_in_python_and_c",
     "same_quant": "its arguments are tensors: test_same_quant, and tests/property",
 }
 
@@ -46,7 +46,7 @@ def test_every_row_has_examples_or_a_reason() -> None:
 
 
 @pytest.mark.parametrize(("function", "text", "value"), EXAMPLES, ids=[text for _, text, _ in EXAMPLES])
-def test_python(function: Function, text: str, value: Any) -> None:
+def test_examples_in_python_give_the_expected_values(function: Function, text: str, value: Any) -> None:
     case = Case.of(type_of(function, text), text)
     got = python_evaluator(case.node)(arguments(random.Random(0)))
     assert got == (UNDECIDABLE if value is None else value)
@@ -63,12 +63,14 @@ def in_c(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("function", "text", "value"), EXAMPLES, ids=[text for _, text, _ in EXAMPLES])
-def test_c(function: Function, text: str, value: Any, in_c: dict[str, Any]) -> None:
+def test_examples_in_c_give_the_expected_values(
+    function: Function, text: str, value: Any, in_c: dict[str, Any]
+) -> None:
     case = Case.of(type_of(function, text), text)
     assert in_c[text] == (UNDECIDABLE if value is None else plain(case, value))
 
 
-def test_present(tmp_path: Path) -> None:
+def test_present_is_the_same_in_python_and_c(tmp_path: Path) -> None:
     texts = ("present(w)", "present(k)", "not present(axes)", "present(w) and w.rank >= 0")
     cases = [Case.of(BOOL, text) for text in texts]
     library = build(cases, tmp_path)
@@ -88,7 +90,7 @@ def test_present(tmp_path: Path) -> None:
     assert {(text, want) for text, want, _ in found} == {(t, v) for t in texts for v in (0, 1)}
 
 
-def test_same_quant_and_the_numbers_of_an_encoding(tmp_path: Path) -> None:
+def test_encoding_functions_agree_in_python_and_c(tmp_path: Path) -> None:
     encodings = (
         None,
         Quant("SCALE_OFFSET", (0.1,), (3,)),
@@ -128,7 +130,7 @@ def test_same_quant_and_the_numbers_of_an_encoding(tmp_path: Path) -> None:
         assert row[2][0] == (encodings[i].offset[0] if encodings[i] and encodings[i].offset else 0)
 
 
-def test_the_python_functions_are_those_of_checks_or_builtins() -> None:
+def test_python_functions_are_in_checks_or_builtins() -> None:
     for f in FUNCTIONS.values():
         homes = (forms, tensors, windows, per_channel) if f.torch else (checks,)
         builtin = f.python in ("len", "min", "max", "float", "present")
@@ -163,7 +165,7 @@ def phrases() -> Iterator[tuple[str, str]]:
             yield text, term(node)
 
 
-def test_english() -> None:
+def test_functions_are_put_in_english() -> None:
     said = dict(phrases())
     assert set(FUNCTIONS) == {text.partition("(")[0] for text in said}
     for words in said.values():
@@ -242,12 +244,12 @@ def test_english() -> None:
 
 
 @pytest.mark.parametrize("text", [text for f, text, _ in EXAMPLES if f.english])
-def test_english_of_examples(text: str) -> None:
+def test_examples_are_put_in_english(text: str) -> None:
     words = term(parse(text, SCOPE, ("int", "float", "ints", "bool")))
     assert "{" not in words and "(" not in words.replace("(kept as 1", "").replace("(1 == ", "")
 
 
-def test_every_truth_value_has_a_sentence_and_its_denial() -> None:
+def test_every_predicate_has_a_sentence_and_its_negation() -> None:
     for _, text in batch(400, 3, (BOOL,)):
         node = parse(text, SCOPE, BOOL)
         said = {sentence(node, must, yes) for must in (True, False) for yes in (True, False)}
@@ -255,7 +257,7 @@ def test_every_truth_value_has_a_sentence_and_its_denial() -> None:
         assert not any("{" in s or "  " in s or "None" in s for s in said), said
 
 
-def test_a_range_of_one_argument_and_sums() -> None:
+def test_ranges_and_sums_are_put_in_english() -> None:
     ints = {
         t: term(parse(t, SCOPE, ("int", "ints"))) for t in ("range(n)", "range(m, n)", "sum(S)", "len(xs)")
     }

@@ -1,4 +1,4 @@
-"""What the parser accepts, and each refusal with its exact words, place and suggestion."""
+"""The accepted expressions, and each refusal with its exact message, position and suggestion."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REFUSALS = [
     ("mode == MULTPLY", "bool", "unknown name 'MULTPLY'; did you mean 'MULTIPLY'?", 8),
     ("x.dtype == fp16", "bool", "unknown name 'fp16'; did you mean 'f16'?", 11),
     ("x.encoding == SCALE_OFSET", "bool", "unknown name 'SCALE_OFSET'; did you mean 'SCALE_OFFSET'?", 14),
-    # what Python has and the language lacks
+    # constructs that Python has but the language lacks
     ("__import__('os').system('x')", "bool", "only the named functions may be called, with positional arguments", 0),
     ("x.__class__ == x", "bool", "tensor has no attribute '__class__'", 0),
     ("().__class__.__bases__", "bool", "a tuple outside 'in' is not part of the rule language", 0),
@@ -115,7 +115,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("text", "want", "message", "column"), REFUSALS, ids=[r[0] for r in REFUSALS])
-def test_refusals(text: str, want: str, message: str, column: int) -> None:
+def test_invalid_expressions_are_refused(text: str, want: str, message: str, column: int) -> None:
     with pytest.raises(ExpressionError) as caught:
         parse(text, SCOPE, want)
     error = caught.value
@@ -123,19 +123,19 @@ def test_refusals(text: str, want: str, message: str, column: int) -> None:
     assert str(error) == f"{message}\n    {text.strip()}\n    {' ' * column}^"
 
 
-#: Python's own parser says what is wrong with these, in words that depend on its version.
+#: Python's own parser reports these, with messages that depend on its version.
 NO_EXPRESSIONS = ("p; import os", "import os", "n = 1", "(n > 1", "n > 1)", "# nothing", "p if q", "007 == n", "n >", "a b",
                   "p and", "for e in S", "$n", "n?", "x..rank", "return p", "def f(): pass", "'", "S[", "await p q")  # fmt: skip
 
 
 @pytest.mark.parametrize("text", NO_EXPRESSIONS)
-def test_what_is_no_expression(text: str) -> None:
+def test_python_syntax_errors_are_refused(text: str) -> None:
     with pytest.raises(ExpressionError, match=r"^cannot parse: [^\n]+\n    ") as caught:
         parse(text, SCOPE, "bool")
     assert 0 <= caught.value.column <= len(text)
 
 
-def test_there_are_many() -> None:
+def test_there_are_enough_refusals() -> None:
     assert len(REFUSALS) >= 80
     assert len({message for _, _, message, _ in REFUSALS}) >= 60
 
@@ -168,11 +168,11 @@ def refused(text: str, want: str = "bool", scope: Scope = SCOPE) -> str:
     ("\u202ep", "an expression is one line of printable ASCII characters, not \\u202e at position 1"),
     ("all(é > 0 for é in S)", "an expression is one line of printable ASCII characters, not \\xe9 at position 5"),
 ])  # fmt: skip
-def test_limits(text: str, message: str) -> None:
+def test_expressions_beyond_the_limits_are_refused(text: str, message: str) -> None:
     assert refused(text) == message
 
 
-def test_what_is_just_within_the_limits() -> None:
+def test_expressions_just_within_the_limits_are_accepted() -> None:
     assert (MAX_LENGTH, MAX_NODES, MAX_DEPTH, MAX_LEVELS) == (500, 200, 30, 60)
     parse("(" * 30 + "p" + ")" * 30, SCOPE, "bool")
     parse("not " * 59 + "p", SCOPE, "bool")
@@ -192,10 +192,10 @@ def test_the_deepest_expression_fits_a_small_stack() -> None:
         sys.setrecursionlimit(before)
 
 
-def test_a_long_text_is_shown_in_part() -> None:
+def test_a_long_text_is_shown_partially() -> None:
     with pytest.raises(ExpressionError, match="unknown name 'zz'") as caught:
         parse("n" + " " * 200 + "+ zz", SCOPE, "int")
-    _, shown = str(caught.value).split("\n")  # no caret beyond what is shown
+    _, shown = str(caught.value).split("\n")  # no caret beyond the shown part
     assert len(shown) == 4 + 120 and shown.endswith("...")
 
 
@@ -212,7 +212,7 @@ def test_no_warning_is_printed() -> None:
 # -- scopes
 
 
-def test_a_scope_decides_what_is_known() -> None:
+def test_known_names_depend_on_the_scope() -> None:
     inner = SCOPE.with_names({"arch": Name("int", (0, 99))})
     assert parse("arch >= 73", inner, "bool").kind == "compare"
     assert refused("arch >= 73") == "unknown name 'arch'"
@@ -238,7 +238,7 @@ def test_names_win_over_constants() -> None:
     assert parse("NONE", SCOPE, "encoding") == Node("const", "encoding", value="NONE")
 
 
-def test_numbers_become_floats_where_floats_are_wanted() -> None:
+def test_integers_become_floats_where_required() -> None:
     assert parse("f > 1", SCOPE, "bool").args[1] == Node("const", "float", value=1.0)
     assert parse("1", SCOPE, "float").value == 1.0
     assert parse("min(f, 2)", SCOPE, "float").args[1].type == "float"
@@ -246,7 +246,7 @@ def test_numbers_become_floats_where_floats_are_wanted() -> None:
     assert parse("f / 2", SCOPE, "float").type == "float"
 
 
-# -- ranges: what the emitters rely on
+# -- ranges, on which the emitters rely
 
 
 @pytest.mark.parametrize(("text", "range_", "checked"), [
@@ -259,7 +259,7 @@ def test_numbers_become_floats_where_floats_are_wanted() -> None:
     ("-9223372036854775808", (-(2**63), -(2**63)), False),
     ("m - d", (-9 - 2**31 + 1, 9), False),
     ("S[0] // 2", (0, 2**31 - 1), False),
-    ("[3, 5][m]", (0, 5), True),  # 0 where there is no such element
+    ("[3, 5][m]", (0, 5), True),  # 0 if there is no such element
     ("min(e for e in [3, 5])", (0, 5), True),
     ("len(S)", (0, 2**31 - 1), False),
     ("x.rank", (0, 16), False),
@@ -267,6 +267,6 @@ def test_numbers_become_floats_where_floats_are_wanted() -> None:
     ("d if p else m", (-9, 2**31 - 1), False),
     ("d % 7", (0, 7), False),
 ])  # fmt: skip
-def test_ranges(text: str, range_: tuple[int, int], checked: bool) -> None:
+def test_expressions_have_ranges(text: str, range_: tuple[int, int], checked: bool) -> None:
     node = parse(text, SCOPE, "int")
     assert (node.range, node.checked) == (range_, checked)

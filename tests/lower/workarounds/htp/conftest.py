@@ -1,4 +1,4 @@
-"""HTP's library in a process of its own, for the tests that run what is lowered."""
+"""HTP's library in a separate process, for tests that run lowered graphs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 @contextmanager
 def _opened(name: str) -> Iterator[Any]:
-    import htp_module  # with PyTorch, which most tests here do without
+    import htp_module  # imports PyTorch, which most tests here do without
 
     target = getattr(htp_module, name)
     with VendorWorker("HTP", target.soc, log_level="error") as worker:

@@ -1,4 +1,4 @@
-"""A function of PyTorch lowered to HTP and run there, for tests that look at the graph and at the numbers."""
+"""Lowers a PyTorch function to HTP and runs it there, for tests of the graph and the numbers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Call(torch.nn.Module):
 
 @dataclass(frozen=True)
 class Ran:
-    """``error``: the largest one over the largest number of PyTorch's."""
+    """``error``: the largest error relative to PyTorch's largest number."""
 
     graph: QnnGraph
     error: float
@@ -42,7 +42,7 @@ class Htp:
     target: Target = HTP
 
     def run(self, function: Callable[..., Tensor], inputs: tuple[Tensor, ...]) -> Ran:
-        """All of ``function``, which HTP must take."""
+        """Runs all of ``function``, which HTP must support."""
         program = Program(export(Call(function), inputs))
         coverage = check_nodes(program, self.target)
         assert coverage.complete

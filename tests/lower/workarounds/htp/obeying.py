@@ -1,4 +1,4 @@
-"""Ops after the workarounds of the emulator's errata, for tests without a library."""
+"""Ops after the workarounds for the emulator's errata, for tests without a library."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EMULATOR = Target("HTP", "SM8650", execution="emulator")
 
 
 class Place(Nowhere):
-    """Surroundings: what is known, by key, besides static tensors, and the ranks of what the node's readers make."""
+    """Surroundings: keys of known tensors besides static ones, and the ranks of the results of the node's readers."""
 
     def __init__(
         self, known: Collection[object] = (), ranks: Collection[int] = (), views: bool = False
@@ -40,5 +40,5 @@ def obeying(
 
 
 def avoided(op: LoweredOp) -> set[str]:
-    """The errata that an op has and that the emulator's policy avoids."""
+    """The op's errata that the emulator's policy avoids."""
     return {e for e in hits(op, EMULATOR) if active(e, EMULATOR)}

@@ -1,4 +1,4 @@
-"""Runs ops of quantized tensors on HTP's library, for tests."""
+"""Runs ops on quantized tensors on HTP's library, for tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def tensor(name: str, shape: tuple[int, ...], scale: float, offset: int, dtype: 
 
 
 def run(htp: Any, ops: Sequence[LoweredOp], given: Mapping[str, Any]) -> Any:
-    """What HTP stores of the result of ``ops``, of tensors that no transform changes."""
+    """The stored result of ``ops`` on HTP; none of their tensors has a transform."""
     graph = QnnGraph("steps")
 
     def name(t: TensorRef | None) -> str:
@@ -42,6 +42,6 @@ def real(stored: Any, t: TensorRef) -> Any:
 
 
 def off(htp: Any, ops: Sequence[LoweredOp], wanted: Any, given: Any) -> float:
-    """The largest error in steps of the result, of what its encoding can store."""
+    """The largest error in steps of the result, with ``wanted`` clipped to the range of its encoding."""
     y = ops[-1].outputs[0]
     return float(np.abs(real(run(htp, ops, {"x": given}), y) - wanted.clip(*stored_range(y))).max() / y.scale)

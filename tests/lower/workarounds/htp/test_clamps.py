@@ -1,4 +1,4 @@
-"""Quantized clamps that HTP computes correctly, by the errata of SM8650.
+"""Quantized clamps that HTP computes correctly, according to the errata of SM8650.
 
 tests/plugins/executorch/quantized_cases.py runs them on HTP's library.
 """
@@ -43,7 +43,7 @@ def clamp(dtype: str, limits: tuple[float, float], stored: tuple[float, float], 
         ("uq16", (0.5, 0.75), (0, 0.75), [("ElementWiseMaximum", 0.5)]),
     ],
 )
-def test_limits_inside_the_range_are_ops(
+def test_limits_inside_the_range_become_ops(
     op: str, dtype: str, limits: tuple[float, float], stored: tuple[float, float], ops: Any
 ) -> None:
     given = clamp(dtype, limits, stored, op)
@@ -60,10 +60,10 @@ def test_limits_inside_the_range_are_ops(
 @pytest.mark.parametrize("dtype", ["uq8", "f32"])
 @pytest.mark.parametrize("shape", [(1,), (2, 3)])
 @pytest.mark.parametrize(("op", "operation"), [("ElementWiseMaximum", None), ("ElementWiseBinary", 10)])
-def test_a_number_comes_before_what_it_is_the_least_of(
+def test_the_constant_of_a_quantized_maximum_comes_first(
     op: str, operation: int | None, dtype: str, shape: tuple[int, ...]
 ) -> None:
-    """A quantized maximum behind a minimum is joined to a clamp otherwise (tests/plugins/executorch/quantized_cases.py)."""
+    """HTP otherwise fuses a quantized maximum after a minimum into a clamp (tests/plugins/executorch/quantized_cases.py)."""
     x = tensor("x", -8, 8, dtype) if dtype in STEPS else TensorRef((2, 3), dtype, key="x", base_shape=(2, 3))
     least = full(list(shape), 0.5, x)
     params = [] if operation is None else [scalar("operation", "u32", operation)]

@@ -125,7 +125,7 @@ def test_a_convolution_is_right(name: str, htp: Htp) -> None:
     assert ran.error <= 1e-2
 
 
-def test_a_filter_that_is_an_input_is_refused_with_the_rule() -> None:
+def test_an_input_filter_is_refused_with_the_rule() -> None:
     module = Call(lambda x, w: f.conv1d(x, w, padding=2))
     program = Program(export(module, (torch.randn(1, 4, 8), FIVE)))
     (row,) = (r for r in check_nodes(program, HTP).rows if r.verdict == "rejected")
@@ -133,8 +133,8 @@ def test_a_filter_that_is_an_input_is_refused_with_the_rule() -> None:
     assert check_nodes(program, Target("HTP", "SM8350", execution="emulator")).complete
 
 
-def test_the_bias_of_one_channel_has_its_scale_along_an_axis() -> None:
-    """HTP-0442: HTP drops it otherwise; the numbers are in tests/programs/torch/test_quantized.py."""
+def test_the_bias_of_a_single_channel_has_an_axis_scale() -> None:
+    """HTP-0442: HTP drops it otherwise; tests/programs/torch/test_quantized.py checks the numbers."""
 
     def given(channels: int, along: bool) -> LoweredOp:
         of_weights = Quant("AXIS_SCALE_OFFSET", (0.002,) * channels, (0,) * channels, 3)

@@ -1,6 +1,6 @@
-"""Ops that copy stored numbers between unlike encodings: Converts before and behind them.
+"""Ops that copy stored numbers between different encodings: Converts before and after them.
 
-The numbers are those of HTP's library, with what avoids the errata and without; PyTorch says what they should be.
+The numbers come from HTP's library, with and without the workarounds; PyTorch is the reference.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ VIEWS = {
         *((given, erratum) for erratum, given in VIEWS.items()),
     ],
 )
-def test_what_copies_stored_numbers_writes_them_in_the_encoding_of_x(given: LoweredOp, erratum: str) -> None:
+def test_copying_ops_write_in_the_encoding_of_x(given: LoweredOp, erratum: str) -> None:
     assert avoided(given) == {erratum}
     first, second = obeying(given)
     x = given.inputs[0]
@@ -77,7 +77,7 @@ def test_what_copies_stored_numbers_writes_them_in_the_encoding_of_x(given: Lowe
 
 
 @pytest.mark.parametrize("given", [nearest(*X), largest(*X), largest(0.02, -100, (3, 4)), scattered(X, X)])
-def test_what_has_one_encoding_or_computes_stays(given: LoweredOp) -> None:
+def test_ops_that_compute_or_keep_the_encoding_are_unchanged(given: LoweredOp) -> None:
     assert obeying(given) == (given,) and not avoided(given)
 
 
@@ -89,7 +89,7 @@ def test_values_of_another_encoding_are_converted_first() -> None:
 
 @pytest.mark.vendor
 @pytest.mark.parametrize(("given", "wrong"), [(nearest(0.02, -100), 60), (largest(0.02, -100), 45)])
-def test_htp_copies_no_stored_numbers_then(given: LoweredOp, wrong: int, htp: Any) -> None:
+def test_copying_ops_are_then_right_on_htp(given: LoweredOp, wrong: int, htp: Any) -> None:
     x, y = given.inputs[0], given.outputs[0]
     assert x is not None
     stored = np.random.default_rng(0).integers(40, 200, x.shape).astype(np.uint8)
@@ -107,7 +107,7 @@ def test_htp_copies_no_stored_numbers_then(given: LoweredOp, wrong: int, htp: An
 
 @pytest.mark.vendor
 @pytest.mark.parametrize("erratum", VIEWS)
-def test_a_view_has_the_values_of_x(erratum: str, htp: Any) -> None:
+def test_views_are_then_right_on_htp(erratum: str, htp: Any) -> None:
     given = VIEWS[erratum]
     x, y = given.inputs[0], given.outputs[0]
     assert x is not None
@@ -119,8 +119,8 @@ def test_a_view_has_the_values_of_x(erratum: str, htp: Any) -> None:
 
 
 @pytest.mark.vendor
-def test_a_slice_of_five_dimensions_is_seen_in_another_encoding(htp: Any) -> None:
-    """HTP finalizes no graph of the Reshape as it is."""
+def test_a_reshape_of_a_5d_slice_changes_its_encoding(htp: Any) -> None:
+    """HTP finalizes no graph with the plain Reshape."""
     x, y = tensor("x", (2, 3, 2, 4, 5), *X, "uq8"), tensor("y", (6, 4, 5), 0.02, -100, "uq8")
     part = replace(intermediate("part", (1, 3, 2, 4, 5), x), quant=x.quant)
     ranges = tensor_param("ranges", "i32", [[1, 2, 1], *([0, d, 1] for d in x.shape[1:])])
@@ -133,7 +133,7 @@ def test_a_slice_of_five_dimensions_is_seen_in_another_encoding(htp: Any) -> Non
 
 
 @pytest.mark.vendor
-def test_htp_scatters_values_then(htp: Any) -> None:
+def test_scatters_are_then_right_on_htp(htp: Any) -> None:
     given = scattered((0.02, -100), (0.02, -128))
     rng = np.random.default_rng(1)
     arrays = {n: rng.integers(40, 200, s).astype(np.uint8) for n, s in (("x", (5, 3)), ("updates", (2, 3)))}

@@ -1,4 +1,4 @@
-"""HTP-0483: Conv3d by a step along the depth, with a result that is one deep, in floats on HTP's library against PyTorch."""
+"""HTP-0483: Conv3d with a stride along the depth and a result of depth one, in floats on HTP's library against PyTorch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
     ("depth", "taps", "step", "padding", "sliced"),
     [(3, 2, 2, 0, True), (6, 5, 2, 0, True), (4, 4, 4, 0, False), (2, 3, 2, 1, False), (2, 1, 3, 0, True)],
 )
-def test_a_convolution_one_deep_is_that_of_the_part_it_sees(
+def test_a_convolution_of_depth_one_reads_only_its_slice(
     depth: int, taps: int, step: int, padding: int, sliced: bool, htp: Any
 ) -> None:
     torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""Products of floats and constants near tensors of five dimensions, on HTP's library, which finalizes no graph of them as they are."""
+"""Products of floats and constants near 5-D tensors; HTP's library finalizes no graph of their plain form."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CHAINS: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
 
 @pytest.mark.vendor
 @pytest.mark.parametrize("name", CHAINS)
-def test_a_product_near_five_dimensions_is_right(name: str, htp: Htp) -> None:
+def test_a_product_near_a_5d_tensor_is_right(name: str, htp: Htp) -> None:
     call, shape = CHAINS[name]
     torch.manual_seed(0)
     assert htp.run(call, (torch.randn(shape),)).error <= 1e-2
@@ -60,7 +60,7 @@ def test_the_constant_comes_first(op: str, operation: int) -> None:
     assert (new.op, new.params, new.outputs) == (given.op, given.params, given.outputs)
 
 
-def test_other_ops_stay() -> None:
+def test_other_ops_are_unchanged() -> None:
     quantized = tensor(Quant("SCALE_OFFSET", (0.1,), (0,)))
     number = full([1], 1.25, tensor())
     ops = (

@@ -1,4 +1,4 @@
-"""Gathers that HTP computes correctly: by the errata of SM8650, in numbers by opdb's kernels.
+"""Gathers that HTP computes correctly: according to the errata of SM8650, with numbers from opdb's kernels.
 
 tests/plugins/executorch/quantized_cases.py runs them on HTP's library.
 """
@@ -34,7 +34,7 @@ def gather(table: TensorRef, indices: TensorRef, axis: int, *, local: bool = Fal
     )
 
 
-#: dtype, shape, axis, shape of indices, whether they are known, and the ops of the other form.
+#: dtype, shape, axis, shape of indices, True if the indices are known, and the ops of the other form.
 FORMS = [
     ("uq8", (4, 40, 16), 1, (40,), True, ["StridedSlice", "Concat", "ElementWiseAdd", "Gather"]),
     ("uq16", (40, 8), 0, (2, 40), False, ["StridedSlice", "Concat", "Gather"]),
@@ -49,7 +49,7 @@ FORMS = [
 
 @pytest.mark.parametrize(("dtype", "shape", "axis", "picks", "known", "ops"), FORMS)
 @pytest.mark.parametrize("local", [False, True], ids=["a result", "between ops"])
-def test_the_other_form_breaks_no_rule_and_picks_the_same(
+def test_the_other_form_is_valid_and_picks_the_same_values(
     dtype: str,
     shape: tuple[int, ...],
     axis: int,
@@ -74,7 +74,7 @@ def test_the_other_form_breaks_no_rule_and_picks_the_same(
     np.testing.assert_array_equal(run(new, values), np.take(values["table"], values["indices"], axis))
 
 
-def test_a_known_table_has_its_rows_beforehand() -> None:
+def test_a_known_table_is_extended_ahead_of_time() -> None:
     table, indices = tensor("table", (40, 16), "uq8", static=True), tensor("indices", (2, 40), "i32")
     (op,) = obeying(gather(table, indices, 0))
     assert op.inputs[0] is not None

@@ -1,4 +1,4 @@
-"""What HTP validates for v68 and computes wrongly, or finalizes no graph of, and has no other form: it is left, with the rule."""
+"""Ops that HTP validates for v68 but computes wrongly, or cannot finalize, and without another form: rejected with the rule."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("rule", CASES)
-def test_it_is_left_on_v68_with_the_rule(rule: str, htp: Htp) -> None:
+def test_ops_without_a_right_form_are_rejected_on_v68(rule: str, htp: Htp) -> None:
     function, shape = CASES[rule]
     program = Program(export(Call(function), (torch.randn(shape),)))
     (row,) = check_nodes(program, V68).rows
@@ -40,7 +40,7 @@ def test_it_is_left_on_v68_with_the_rule(rule: str, htp: Htp) -> None:
         (lambda x: f.pixel_shuffle(x, 2), (1, 4, 4, 4)),
     ],
 )
-def test_what_differs_little_is_right_on_v68(
+def test_similar_shuffles_are_right_on_v68(
     function: Callable[[Tensor], Tensor], shape: tuple[int, ...], v68: Htp
 ) -> None:
     assert v68.run(function, (torch.randn(shape),)).error <= 1e-6

@@ -1,4 +1,4 @@
-"""Pads that HTP computes wrongly behind another op: elements after the last dimension alone; on its library."""
+"""Pads that HTP computes wrongly after another op: elements only after the last dimension; on its library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as f
 
 pytestmark = pytest.mark.vendor
-#: name -> what is between a product and a sum, the shape of its input, the ops that it becomes
+#: name -> the ops between a product and a sum, the shape of their input, the lowered ops
 CASES: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...], list[str]]] = {
     "behind a row": (lambda x: f.pad(x, (0, 3)), (4, 16), ["Concat"]),
     "behind a line": (lambda x: f.pad(x, (0, 1), value=-1.5), (9,), ["Concat"]),
@@ -26,7 +26,7 @@ CASES: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...], list[str]]] 
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_pad_behind_another_op_is_right(name: str, htp: Htp) -> None:
+def test_a_pad_after_another_op_is_right(name: str, htp: Htp) -> None:
     call, shape, ops = CASES[name]
     torch.manual_seed(0)
     ran = htp.run(lambda x: call(x * 1.25) + 0.5, (torch.randn(shape),))

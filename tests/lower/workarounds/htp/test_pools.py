@@ -1,5 +1,6 @@
-"""Pools that HTP computes wrongly, or dies of, in their plain form: high and narrow means, maxima one wide, or of negative
-numbers among zeros; on its library."""
+"""Pools on which HTP gives wrong results or crashes in their plain form: tall and narrow means, maxima one wide, or of
+negative numbers among zeros; on its library.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def test_a_mean_pool_is_right(name: str, htp: Htp) -> None:
         ((1, 3), (1, 4, 9, 9), ["PoolMax2d"]),
     ],
 )
-def test_a_maximum_one_wide_by_steps_of_2_is_executed(
+def test_a_max_pool_one_wide_with_stride_2_runs(
     window: tuple[int, int], shape: tuple[int, ...], ops: list[str], htp: Htp
 ) -> None:
     torch.manual_seed(0)
@@ -51,7 +52,7 @@ def test_a_maximum_one_wide_by_steps_of_2_is_executed(
     ("window", "steps", "zeros"),
     [(3, 1, 1), (3, 2, 1), (2, 1, 1), ((2, 3), 1, (1, 0)), ((3, 5), (2, 1), (0, 2))],
 )
-def test_a_maximum_of_negative_numbers_is_not_0_on_v68(
+def test_a_padded_max_pool_of_negatives_is_right_on_v68(
     window: int | tuple[int, int], steps: int | tuple[int, int], zeros: int | tuple[int, int], v68: Htp
 ) -> None:
     torch.manual_seed(0)
@@ -60,7 +61,7 @@ def test_a_maximum_of_negative_numbers_is_not_0_on_v68(
     assert ran.error <= 1e-6
 
 
-def test_an_image_that_is_not_padded_is_left_alone_on_v68(v68: Htp) -> None:
+def test_an_unpadded_max_pool_is_unchanged_on_v68(v68: Htp) -> None:
     ran = v68.run(lambda x: f.max_pool2d(x, 2), (torch.randn(2, 3, 8, 8) - 4,))
     assert [o.op for o in ran.graph.ops if o.op != "Transpose"] == ["PoolMax2d"]
     assert ran.error <= 1e-6

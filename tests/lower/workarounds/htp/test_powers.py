@@ -1,4 +1,4 @@
-"""Powers whose base is repeated, of which HTP computes wrong results: of floats on v68, quantized everywhere; on its library.
+"""Powers with a broadcast base, which HTP computes wrongly: floats on v68, quantized everywhere; on its library.
 
 The quantized ones are in tests/plugins/executorch/quantized_cases.py.
 """
@@ -29,7 +29,7 @@ def ran_on(htp: Htp, function: Callable[..., Tensor], *inputs: Tensor) -> tuple[
 
 
 @pytest.mark.parametrize(("base", "exponent"), SHAPES, ids=str)
-def test_a_base_is_repeated_before_on_v68(base: tuple[int, ...], exponent: tuple[int, ...], v68: Htp) -> None:
+def test_a_broadcast_base_is_tiled_on_v68(base: tuple[int, ...], exponent: tuple[int, ...], v68: Htp) -> None:
     torch.manual_seed(0)
     given = torch.rand(base) + 0.5, torch.randn(exponent)
     ops, error = ran_on(v68, lambda x, y: x.abs() ** -y, *given)
@@ -39,16 +39,14 @@ def test_a_base_is_repeated_before_on_v68(base: tuple[int, ...], exponent: tuple
 @pytest.mark.parametrize(
     "function", [lambda x: 2.0 ** x.abs(), lambda x: torch.exp2(x * 1.25)], ids=["pow", "exp2"]
 )
-def test_a_number_is_a_tensor_full_of_it_on_v68(
-    function: Callable[[Tensor], Tensor], v68: Htp, htp: Htp
-) -> None:
+def test_a_constant_base_is_right_on_v68(function: Callable[[Tensor], Tensor], v68: Htp, htp: Htp) -> None:
     torch.manual_seed(0)
     x = torch.randn(2, 6, 5)
     assert ran_on(v68, function, x)[1] <= 1e-6
     assert ran_on(htp, function, x)[1] <= 2e-3
 
 
-def test_an_exponent_is_repeated_by_the_op_on_v68(v68: Htp) -> None:
+def test_a_broadcast_exponent_is_not_tiled_on_v68(v68: Htp) -> None:
     torch.manual_seed(0)
     ops, error = ran_on(v68, lambda x, y: x**-y, torch.rand(2, 6, 5) + 0.5, torch.randn(6, 1))
     assert "Tile" not in ops and error <= 1e-6

@@ -1,4 +1,4 @@
-"""Floats of SM8350 that keep single precision before ops of half precision: HTP finalizes no graph of them as they are."""
+"""Floats on SM8350 that stay in single precision before half-precision ops: HTP finalizes no graph of their plain form."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def checked(function: Callable[..., Tensor], *shapes: tuple[int, ...], target: T
 
 @pytest.mark.vendor
 @pytest.mark.parametrize("name", CHAINS)
-def test_a_chain_is_finalized_and_right(name: str, v68: Htp) -> None:
+def test_a_mixed_precision_chain_finalizes_and_is_right(name: str, v68: Htp) -> None:
     call, shapes = CHAINS[name]
     torch.manual_seed(0)
     assert v68.run(call, tuple(torch.rand(s) - 0.4 for s in shapes)).error <= 1e-2
 
 
-def test_check_names_what_is_avoided_and_what_it_costs() -> None:
+def test_check_names_the_avoided_erratum_and_its_cost() -> None:
     coverage = checked(*CHAINS["a maximum and a product"][:1], (4, 16), (4, 16))
     first, second = coverage.rows
     assert (first.avoided, second.avoided) == (("HTP-0361",), ())
@@ -57,21 +57,21 @@ def test_check_names_what_is_avoided_and_what_it_costs() -> None:
     assert extra is not None and extra.ops == 3
 
 
-def test_a_warning_names_it_where_it_is_not_avoided() -> None:
+def test_an_erratum_that_is_not_avoided_is_warned_of() -> None:
     told = Target("HTP", "SM8350", errata="warn")
     first, _ = checked(*CHAINS["a maximum and a product"][:1], (4, 16), (4, 16), target=told).rows
     assert (first.avoided, first.warned, len(first.ops)) == ((), ("HTP-0361",), 1)
     assert [w["rule"] for w in first.warnings] == ["HTP-0361"]
 
 
-def test_other_chips_and_single_precision_alone_stay() -> None:
+def test_other_chips_and_pure_single_precision_are_unchanged() -> None:
     call, shapes = CHAINS["a maximum and a product"]
     later = checked(call, *shapes, target=Target("HTP", "SM8650", execution="emulator"))
     single = checked(lambda x: torch.exp(x.relu()) - 0.5, (4, 16))
     assert [len(r.ops) for r in (*later.rows, *single.rows)] == [1, 1, 1, 1, 1]
 
 
-def test_graphs_of_the_dispatcher_have_it_too() -> None:
+def test_the_dispatcher_applies_the_workaround_too() -> None:
     call, shapes = CHAINS["a maximum and a product"]
     plan = partition(export(Call(call), tuple(torch.rand(s) for s in shapes)), V68)
     (segment,) = plan.segments
@@ -93,7 +93,7 @@ def changed(*ops: LoweredOp) -> dict[str, list[str]]:
     return {node: [each.op for each in new] for node, new in found.items()}
 
 
-def test_only_ops_whose_precision_is_not_taken_change() -> None:
+def test_only_ops_with_unsupported_precision_change() -> None:
     x, number = tensor("x"), full([1], 2.0, "f32")
     kept = op("ElementWiseExp", x, key="kept")
     assert changed(kept, op("Relu", tensor("kept"), key="y")) == {}
@@ -103,7 +103,7 @@ def test_only_ops_whose_precision_is_not_taken_change() -> None:
     assert changed(kept, mean, op("ElementWiseFloor", tensor("mean", (2, 1)), key="y")) == {}
 
 
-def test_an_input_in_half_precision_is_not_multiplied_again() -> None:
+def test_a_half_precision_input_is_not_multiplied_again() -> None:
     half = op("ElementWiseFloor", tensor("x"), key="half")
     both = op("ElementWiseSubtract", tensor("half"), tensor("x"), key="kept")
     behind = op("MatMul", tensor("kept"), tensor("w"), key="y")

@@ -114,7 +114,7 @@ def test_a_product_between_views_is_right(name: str, htp: Htp) -> None:
 
 
 def linear_and_relu(images: int, columns: int) -> list[LoweredOp]:
-    """A FullyConnected of [images, 4, columns] with a weight of 4 bits, and the Relu that shows the fault."""
+    """A FullyConnected of [images, 4, columns] with a 4-bit weight, and the Relu that shows the fault."""
     steps = np.random.default_rng(0).integers(-7, 8, (8, columns)).astype(np.int8)
     bits = Quant("BW_AXIS_SCALE_OFFSET", (2**-5,) * 8, (0,) * 8, 0, 4)
     x = tensor("x", (images, 4, columns), 2**-13, -32768)
@@ -130,7 +130,7 @@ def linear_and_relu(images: int, columns: int) -> list[LoweredOp]:
 @pytest.mark.parametrize(
     ("images", "columns", "shape"), [(2, 24, (8, 24)), (1, 24, (1, 4, 24)), (2, 16, (2, 4, 16))]
 )
-def test_a_linear_layer_of_4_bits_reads_rows(images: int, columns: int, shape: tuple[int, ...]) -> None:
+def test_a_4_bit_linear_layer_reads_rows(images: int, columns: int, shape: tuple[int, ...]) -> None:
     linear, _ = linear_and_relu(images, columns)
     (made,) = obeying(linear)
     assert made.inputs[0] is not None and made.inputs[0].shape == shape

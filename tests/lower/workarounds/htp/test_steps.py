@@ -1,6 +1,6 @@
-"""Ops of 16 bits that HTP computes correctly for some encodings of the result alone, and joins of several types.
+"""16-bit ops that HTP computes correctly only for some encodings of the result, and concatenations of several types.
 
-The numbers are those of HTP's library, with what avoids the errata and without.
+The numbers come from HTP's library, with and without the workarounds.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def resize(
 @pytest.mark.parametrize(
     ("scale", "offset"), [(0.8333 / 65535, 0), (2**-13, -32768), (2**-16, -100), (1.1 / 65535, -3000)]
 )
-def test_a_hard_sigmoid_gets_the_encoding_that_it_heeds(scale: float, offset: int) -> None:
+def test_a_hard_sigmoid_gets_its_fixed_encoding(scale: float, offset: int) -> None:
     given = hard_sigmoid(scale, offset)
     assert avoided(given) == {"HTP-0214"}
     first, second = obeying(given)
@@ -64,7 +64,7 @@ def test_a_hard_sigmoid_gets_the_encoding_that_it_heeds(scale: float, offset: in
 @pytest.mark.parametrize(
     ("scale", "offset", "dtype"), [(1 / 65535, 0, "uq16"), (2**-16, 0, "uq16"), (2**-5, -128, "uq8")]
 )
-def test_a_hard_sigmoid_from_0_to_1_or_of_8_bits_stays(scale: float, offset: int, dtype: str) -> None:
+def test_an_8_bit_or_0_to_1_hard_sigmoid_is_unchanged(scale: float, offset: int, dtype: str) -> None:
     given = hard_sigmoid(scale, offset, dtype)
     assert obeying(given) == (given,)
 
@@ -74,7 +74,7 @@ def test_a_hard_sigmoid_from_0_to_1_or_of_8_bits_stays(scale: float, offset: int
 @pytest.mark.parametrize(
     ("scale", "offset", "least"), [(0.8333 / 65535, 0, 10800), (2**-13, -32768, 32000), (1.1 / 65535, -3000, 2900)]
 )  # fmt: skip
-def test_a_hard_sigmoid_of_16_bits_heeds_the_encoding_of_y(
+def test_a_16_bit_hard_sigmoid_is_then_right_on_htp(
     scale: float, offset: int, least: int, shape: tuple[int, ...], htp: Any
 ) -> None:
     given = hard_sigmoid(scale, offset, shape=shape)
@@ -111,7 +111,7 @@ def test_a_cubic_resize_gets_the_scale_of_x(x_scale: float, y_scale: float, y_of
         resize(1.2e-4, 1e-4, sizes=(DOUBLE, HALF)),
     ],
 )
-def test_another_cubic_resize_stays(given: LoweredOp) -> None:
+def test_other_cubic_resizes_are_unchanged(given: LoweredOp) -> None:
     assert obeying(given) == (given,) and not avoided(given)
 
 
@@ -120,7 +120,7 @@ def test_another_cubic_resize_stays(given: LoweredOp) -> None:
     ("x_scale", "y_scale", "y_offset"), [(1.2e-4, 1e-4, -32768), (1.000001e-4, 1e-4, -30000), (4e-4, 1e-4, -20000)]
 )  # fmt: skip
 @pytest.mark.parametrize("factor", [2, 4])
-def test_a_cubic_resize_of_16_bits_is_not_halved(
+def test_a_16_bit_cubic_resize_is_then_right_on_htp(
     factor: int, x_scale: float, y_scale: float, y_offset: int, htp: Any
 ) -> None:
     given = resize(x_scale, y_scale, y_offset, (HALF, (1, 5 * factor, 6 * factor, 3)))
@@ -132,7 +132,7 @@ def test_a_cubic_resize_of_16_bits_is_not_halved(
 
 @pytest.mark.vendor
 @pytest.mark.parametrize("sizes", [(10, 24), (20, 12)])
-def test_a_cubic_resize_by_2_and_4_is_left_to_another_form(sizes: tuple[int, int], htp: Any) -> None:
+def test_a_cubic_resize_by_2_and_4_has_no_workaround(sizes: tuple[int, int], htp: Any) -> None:
     given = resize(1e-4, 1e-4, sizes=(HALF, (1, *sizes, 3)))
     assert avoided(given) == {"HTP-0430"} and obeying(given) == (given,)
     x = np.random.default_rng(0).integers(0, 65536, HALF).astype(np.uint16)
@@ -177,14 +177,14 @@ def joined(first: str, second: str) -> LoweredOp:
         ("uq16", "uq8", False),
     ],
 )
-def test_a_join_of_several_types_is_avoided(first: str, second: str, wrong: bool) -> None:
+def test_a_concat_of_several_types_is_avoided(first: str, second: str, wrong: bool) -> None:
     assert ("HTP-0431" in avoided(joined(first, second))) is wrong
     for execution in ("device", "emulator"):
         assert policy("HTP-0431", Target("HTP", EMULATOR.soc, execution=execution)) == AVOID
 
 
 @pytest.mark.vendor
-def test_a_join_reads_all_in_the_type_of_the_first(htp: Any) -> None:
+def test_htp_reads_all_concat_inputs_in_the_first_type(htp: Any) -> None:
     a, b = np.arange(16, dtype=np.float32).reshape(2, 8), np.arange(16, dtype=np.int32).reshape(2, 8)
     got = run(htp, [joined("f32", "i32")], {"a": a, "b": b})
     assert np.array_equal(got[:2], a) and np.abs(got[2:]).max() < 1e-40
@@ -195,7 +195,7 @@ def test_a_join_reads_all_in_the_type_of_the_first(htp: Any) -> None:
 
 
 @pytest.mark.vendor
-def test_a_join_of_16_bits_and_of_8_cuts_off_the_8(htp: Any) -> None:
+def test_htp_clips_8_bit_inputs_in_a_16_bit_concat(htp: Any) -> None:
     given, other = joined("uq16", "uq8"), joined("uq8", "uq16")
     assert "HTP-0432" in avoided(given) and not avoided(other)
     wide, narrow = (np.arange(16).reshape(2, 8) * n for n in (4, 17))
@@ -222,7 +222,7 @@ def scatter(op: str, updates: tuple[float, int], y: tuple[float, int] = (0.05, -
 
 
 @pytest.mark.parametrize(("op", "erratum"), [("ScatterElements", "HTP-0440"), ("ScatterNd", "HTP-0441")])
-def test_what_is_scattered_gets_the_encoding_of_the_result(op: str, erratum: str) -> None:
+def test_scattered_updates_get_the_encoding_of_the_result(op: str, erratum: str) -> None:
     given = scatter(op, (0.025, -100))
     assert avoided(given) == {erratum}
     convert, made = obeying(given)
@@ -236,7 +236,7 @@ def test_what_is_scattered_gets_the_encoding_of_the_result(op: str, erratum: str
 @pytest.mark.vendor
 @pytest.mark.parametrize("op", ["ScatterElements", "ScatterNd"])
 @pytest.mark.parametrize("updates", [(0.1, -128), (0.05, -108)])
-def test_scattered_values_are_those_of_updates(op: str, updates: tuple[float, int], htp: Any) -> None:
+def test_scattered_values_are_then_right_on_htp(op: str, updates: tuple[float, int], htp: Any) -> None:
     given = scatter(op, updates)
     rng = np.random.default_rng(0)
     x, u = (rng.integers(0, 256, shape).astype(np.uint8) for shape in ((5, 4), (3, 4)))

@@ -1,4 +1,4 @@
-"""Sums of quantized tensors and constants, which HTP leaves out behind some ops: their negatives are subtracted.
+"""Sums of quantized tensors and constants, which HTP drops after some ops: their negatives are subtracted.
 
 tests/plugins/executorch/quantized_cases.py runs them on HTP's library.
 """
@@ -20,7 +20,7 @@ def tensor(name: str, shape: tuple[int, ...], *, static: bool = False, dtype: st
     return TensorRef(shape, dtype, static, key=(name, 0), quant=quant, base_shape=shape)
 
 
-#: What is called that an op has made of constants.
+#: Tensors named "constant" count as computed from constants.
 AROUND = Place(known=[("constant", 0)])
 
 
@@ -55,11 +55,11 @@ def ops_of(a: TensorRef, b: TensorRef) -> list[str]:
         "floats",
     ],
 )
-def test_a_constant_along_the_last_dimension_is_subtracted(b: TensorRef, ops: list[str]) -> None:
+def test_only_constants_along_the_last_dimension_are_subtracted(b: TensorRef, ops: list[str]) -> None:
     assert ops_of(X, b) == ops_of(b, X) == ops
 
 
-def test_the_operands_are_the_other_one_and_the_negative() -> None:
+def test_the_negated_constant_becomes_the_second_operand() -> None:
     row = tensor("row", (4,), static=True)
     op = lowered_op("ElementWiseAdd", inputs={"a": row, "b": X}, params=[], outputs={"y": Y})
     (less,) = obeying(op, around=AROUND)
@@ -70,7 +70,7 @@ def test_the_operands_are_the_other_one_and_the_negative() -> None:
 
 
 @pytest.mark.parametrize(("highest", "op"), [(2.0, "ElementWiseSubtract"), (0.5, "ElementWiseAdd")])
-def test_in_16_bits_a_constant_beyond_the_result_is_added(highest: float, op: str) -> None:
+def test_a_16_bit_constant_beyond_the_results_range_is_added(highest: float, op: str) -> None:
     def stored(name: str, most: float, shape: tuple[int, ...]) -> TensorRef:
         t = tensor(name, shape, static=name == "c", dtype="uq16")
         scale = 8 / 65535

@@ -1,4 +1,4 @@
-"""Packages of custom ops for Cloud AI as others write them: one that is right, and ones with the faults of public packages."""
+"""Packages of custom ops for Cloud AI as third parties write them: a correct one, and ones with the faults of public packages."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ void CustomNormAIC(const CustomOpContext *ctx, const int32_t threadId) {
 }
 }
 """
-#: As the package generator of SDK 1.21 leaves it.
+#: The unfinished output of the package generator of SDK 1.21.
 GELU_YAML = """\
 ---
 version: Major.Minor.Patch
@@ -355,7 +355,7 @@ FIRST_ADD = (
 
 
 def built(library: Path, *sources: Path, api: str = "1.17") -> None:
-    """As a package's author compiles a library: with the headers of an interface."""
+    """Compiles a library as a package's author would: with the headers of an interface."""
     library.parent.mkdir(parents=True, exist_ok=True)
     compiler = ["gcc", "-std=gnu11"] if sources[0].suffix == ".c" else ["g++"]
     include = [f"-I{STAND_IN / INTERFACES[api][0]}", f"-I{STAND_IN / 'all'}"]
@@ -376,14 +376,14 @@ def write(root: Path, files: dict[str, str]) -> Path:
 def share(
     root: Path, *, yaml: str = SHARE_YAML, functions: str = SHARE_FUNCTIONS, aic: str = SHARE_AIC
 ) -> Path:
-    """The package that is right, or with something else in its place; its library is built, its sources are beside it."""
+    """The correct package, optionally with parts replaced; its library is built, its sources are next to it."""
     write(root, {"op.yaml": yaml, "src/share_functions.c": functions, "src/share_aic.c": aic})
     built(root / "lib" / "share.so", root / "src" / "share_functions.c")
     return root
 
 
 def host_only(root: Path, functions: str) -> Path:
-    """The same without the AIC kernel: a library without its sources."""
+    """The correct package without the AIC kernel: a library without its sources."""
     aic = SHARE_YAML[SHARE_YAML.index("      - backend: AIC") :]
     functions = functions.replace('return "ShareAIC"', "return NULL")
     write(root, {"op.yaml": SHARE_YAML.replace(aic, ""), "build/share_functions.c": functions})
@@ -420,7 +420,7 @@ def gelu(root: Path) -> Path:
 
 
 def first(root: Path) -> Path:
-    """Of the first form, libraries without their sources."""
+    """A package in the first format, with libraries but not their sources."""
     write(root, {"ops.yaml": FIRST_YAML})
     for name, text in (("reverse", FIRST_REVERSE), ("add", FIRST_ADD)):
         source = write(root / "build", {f"{name}.c": text}) / f"{name}.c"

@@ -1,4 +1,4 @@
-"""The YAML of packages: every form is read, and each fault has its line."""
+"""The YAML of packages: every format is read, and each fault is reported with its line."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def test_lists_without_values_are_empty(tmp_path: Path) -> None:
     assert [n for n, _ in kernel.memory["VTCM"]] == ["x", "weight", "y"] and set(kernel.memory) == {"VTCM"}
 
 
-def test_a_document_for_each_op(tmp_path: Path) -> None:
+def test_ops_may_have_separate_documents(tmp_path: Path) -> None:
     ops, findings = said(FIRST_YAML, tmp_path)
     assert findings == []
     assert [(op.type, op.line, op.listed) for op in ops] == [("Reverse", 2, False), ("Add", 15, False)]
     assert ops[1].parameters[0].size == 8 and not ops[1].parameters[0].scalar
 
 
-def test_a_placeholder_for_the_version(tmp_path: Path) -> None:
+def test_a_placeholder_version_is_reported(tmp_path: Path) -> None:
     (op,), (finding,) = said(GELU_YAML, tmp_path)
     assert (finding.id, finding.severity, finding.line) == ("yaml-version", "warning", 2)
     assert op.parameters == () and [i.backend for i in op.implementations] == ["Interpreter", "AIC"]
@@ -69,7 +69,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_faults_have_their_line(name: str, tmp_path: Path) -> None:
+def test_faults_are_reported_with_their_line(name: str, tmp_path: Path) -> None:
     old, new, wanted, line = FAULTS[name]
     assert old in SHARE_YAML
     _, findings = said(SHARE_YAML.replace(old, new, 1), tmp_path)
@@ -77,25 +77,25 @@ def test_faults_have_their_line(name: str, tmp_path: Path) -> None:
     assert len({f.id for f in findings}) <= 2 and all(f.cure for f in findings)
 
 
-def test_an_op_twice(tmp_path: Path) -> None:
+def test_a_duplicate_op_is_reported(tmp_path: Path) -> None:
     op = SHARE_YAML[SHARE_YAML.index("  - type") :]
     _, findings = said(SHARE_YAML + op, tmp_path)
     assert {f.id for f in findings} == {"name-twice"}
 
 
-def test_what_is_wanted_in_vtcm_and_does_not_fit(tmp_path: Path) -> None:
+def test_memory_that_does_not_fit_in_vtcm_is_reported(tmp_path: Path) -> None:
     yaml = SHARE_YAML.replace("size: 16", "size: 9000000").replace("requiredFor: [sums]", "requiredFor:")
     _, findings = said(yaml, tmp_path)
     assert [(f.id, f.severity) for f in findings] == [("memory-fit", "warning")]
 
 
 @pytest.mark.parametrize("text", ["", "a: 1\n", "- 1\n", "x: [\n", "version: 1.0.0\nCustomOps:\n"])
-def test_what_is_no_package(text: str, tmp_path: Path) -> None:
+def test_files_that_are_not_packages_are_rejected(text: str, tmp_path: Path) -> None:
     with pytest.raises(OpdbError, match=r"op\.yaml"):
         said(text, tmp_path)
 
 
-def test_the_yaml_of_a_folder(tmp_path: Path) -> None:
+def test_the_yaml_of_a_folder_is_found(tmp_path: Path) -> None:
     write(tmp_path, {"a/op.yaml": NORM_YAML, "b/ops.yml": FIRST_YAML, "other.yaml": "type: pipeline\n"})
     assert yaml_files(tmp_path) == [tmp_path / "a" / "op.yaml", tmp_path / "b" / "ops.yml"]
 

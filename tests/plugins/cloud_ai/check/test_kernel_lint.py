@@ -1,4 +1,4 @@
-"""What AIC kernels must not have (the SDK's page, "Limitations"): found in texts, and in what a compiler makes of them."""
+"""Constructs forbidden in AIC kernels (the SDK's page, "Limitations"): found in source text, and in compiler output."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def linted(head: str, body: str, tools: Toolchain, tmp_path: Path) -> list[Findi
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_faults(name: str, tools: Toolchain, tmp_path: Path) -> None:
+def test_each_forbidden_construct_is_found(name: str, tools: Toolchain, tmp_path: Path) -> None:
     head, body, wanted = FAULTS[name]
     assert {(f.id, f.line) for f in linted(head, body, tools, tmp_path)} == wanted
 
 
-#: What looks like a fault and is none.
+#: Constructs that look forbidden but are allowed.
 RIGHT = {
     "words in comments and texts": ("", '/* malloc(8) */ AIC_PRINT_INFO(ctx, "new printf(%d)", 1); // new float'),
     "ten specifiers": ("", f'AIC_PRINT_WARN(ctx, "{TEN}%%", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10);'),
@@ -79,11 +79,11 @@ RIGHT = {
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_what_is_right(name: str, tools: Toolchain, tmp_path: Path) -> None:
+def test_allowed_constructs_are_not_reported(name: str, tools: Toolchain, tmp_path: Path) -> None:
     assert linted(*RIGHT[name], tools, tmp_path) == []
 
 
-def test_headers_beside_a_kernel_are_read(tools: Toolchain, tmp_path: Path) -> None:
+def test_headers_next_to_a_kernel_are_checked(tools: Toolchain, tmp_path: Path) -> None:
     (tmp_path / "more.h").write_text("#include <stdlib.h>\nstatic void *get(void) { return malloc(4); }\n")
     found = linted('#include "more.h"', "(void)get();", tools, tmp_path)
     assert [(Path(f.file).name, f.line, f.id) for f in found if f.id == "allocation"] == [

@@ -1,4 +1,4 @@
-"""opdb aic check on whole packages: what is right has no finding; each fault of public packages, and each that is put in, has its own."""
+"""opdb aic check on whole packages: correct ones have no findings; each fault of public packages, and each planted one, has its own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ids(done: Checked) -> set[str]:
 
 
 def found(done: Checked, id_: str) -> str:
-    """The only finding with this id, as it is printed."""
+    """The only finding with this id, as printed."""
     (one,) = [f for f in done.findings if f.id == id_]
     return str(one)
 
@@ -37,21 +37,21 @@ def replaced(text: str, old: str, new: str) -> str:
     return text.replace(old, new)
 
 
-def test_a_package_that_is_right(tmp_path: Path) -> None:
+def test_a_correct_package_has_no_findings(tmp_path: Path) -> None:
     done = check(share(tmp_path), Asked())
     assert done.findings == ()
     assert done.ops["Share"] == Tried("1.17", 3, ("ShareInterpreter", "ShareAIC"))
 
 
-def test_the_first_form_and_libraries_without_sources(tmp_path: Path) -> None:
-    """A document for each op; texts that verify compares a parameter with are found out."""
+def test_the_first_format_without_sources_is_checked(tmp_path: Path) -> None:
+    """Each op has its own document; the strings that verify compares a parameter with are discovered."""
     done = check(first(tmp_path), Asked())
     assert done.findings == ()
     assert {op: t.kernels for op, t in done.ops.items()} == {"Reverse": ("reverse",), "Add": ("add",)}
 
 
-def test_faults_of_a_norm(tmp_path: Path) -> None:
-    """Those of the norm of quic/efficient-transformers: small files of its structure, interface 5.0.0."""
+def test_faults_of_a_public_norm_are_found(tmp_path: Path) -> None:
+    """The faults of the norm of quic/efficient-transformers: small files of its structure, interface 5.0.0."""
     done = check(norm(tmp_path), Asked())
     assert ids(done) == {"verify-name", "select-unknown", "no-return", "unwritten", "path"}
     assert "verify asks for a parameter epsilon; the YAML calls it eps; renamed, verify is true" in found(
@@ -67,8 +67,8 @@ def test_faults_of_a_norm(tmp_path: Path) -> None:
     assert "CustomNorm/src/norm_lib.so" in found(done, "path")
 
 
-def test_faults_of_what_the_generator_leaves(tmp_path: Path) -> None:
-    """Interface 1.21: a placeholder for the version, a library of another name, functions and kernels that are empty."""
+def test_unfinished_generator_output_is_reported(tmp_path: Path) -> None:
+    """Interface 1.21: a placeholder version, a library of another name, empty functions and kernels."""
     done = check(gelu(tmp_path), Asked())
     assert ids(done) == {"yaml-version", "path", "stub", "select-nothing"}
     assert "customop_lib.so, which is there" in found(done, "path")
@@ -78,8 +78,8 @@ def test_faults_of_what_the_generator_leaves(tmp_path: Path) -> None:
     assert sum("select names no kernel" in s for s in said) == 2
 
 
-def test_a_library_of_the_sdk_without_sources(tmp_path: Path) -> None:
-    """Its layouts are not public: it is read and not called, which is said; what the YAML and the kernel show is found."""
+def test_an_sdk_library_without_sources_is_read_but_not_called(tmp_path: Path) -> None:
+    """Its layouts are not public, and the report says that it was not called; faults in the YAML and the kernel are still found."""
     folder = gelu(tmp_path) / "CustomGelu" / "src"
     (folder / "customop_lib.so").rename(folder / "customgelu_lib.so")
     for name in ("functions", "interpreter"):
@@ -90,7 +90,7 @@ def test_a_library_of_the_sdk_without_sources(tmp_path: Path) -> None:
     assert [f.id for f in done.findings][-2:] == ["not-run", "not-run"]
 
 
-#: What is replaced in the AIC kernel -> the findings, the line of the first, its words.
+#: Replacement in the AIC kernel -> the findings, the line of the first, its words.
 KERNEL_FAULTS = {
     "no barrier": ("    ctx->syncThread(threadID);\n", "", {"race", "depends"}, "share_aic.c:17: error: Share: ShareAIC has a data race"),
     "a barrier for three": (
@@ -112,20 +112,20 @@ KERNEL_FAULTS = {
 
 
 @pytest.mark.parametrize("name", KERNEL_FAULTS)
-def test_faults_of_kernels(name: str, tmp_path: Path) -> None:
+def test_planted_kernel_faults_are_found(name: str, tmp_path: Path) -> None:
     old, new, wanted, said = KERNEL_FAULTS[name]
     done = check(share(tmp_path, aic=replaced(SHARE_AIC, old, new)), Asked())
     assert wanted >= ids(done) and done.errors
     assert any(said in str(f) for f in done.findings)
 
 
-def test_a_scratch_buffer_that_is_too_small(tmp_path: Path) -> None:
+def test_a_too_small_scratch_buffer_is_found(tmp_path: Path) -> None:
     done = check(share(tmp_path, yaml=replaced(SHARE_YAML, "size: 16", "size: 12")), Asked())
     assert ids(done) == {"out-of-bounds"}
     assert "0 bytes behind the end of sums" in found(done, "out-of-bounds")
 
 
-def test_a_kernel_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_kernel_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "SECONDS", 2.0)
     endless = replaced(
         SHARE_AIC,
@@ -135,7 +135,7 @@ def test_a_kernel_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "did not come back" in found(check(share(tmp_path, aic=endless), Asked()), "hang")
 
 
-#: What is replaced in verify, infer or select -> the finding, its words.
+#: Replacement in verify, infer or select -> the finding, its words.
 FUNCTION_FAULTS = {
     "a stale name": ('"ShareInterpreter" : NULL', '"ShareCpu" : NULL', "select-unknown", "select names 'ShareCpu' for Interpreter"),
     "nothing": ('"ShareInterpreter" : NULL', "NULL : NULL", "select-nothing", "the YAML has ShareInterpreter"),
@@ -159,16 +159,16 @@ FUNCTION_FAULTS = {
 
 
 @pytest.mark.parametrize("name", FUNCTION_FAULTS)
-def test_faults_of_functions(name: str, tmp_path: Path) -> None:
-    """Of a library without its source, so that only calls find them."""
+def test_planted_function_faults_are_found(name: str, tmp_path: Path) -> None:
+    """The library has no source, so only calls can find them."""
     old, new, wanted, said = FUNCTION_FAULTS[name]
     done = check(host_only(tmp_path, replaced(SHARE_FUNCTIONS, old, new)), Asked())
     assert ids(done) == ({wanted} if wanted else set())
     assert all(said in str(f) for f in done.findings)
 
 
-def test_a_sample_that_is_given(tmp_path: Path) -> None:
-    """What a user gives is to be taken, and its size counts."""
+def test_given_samples_are_used(tmp_path: Path) -> None:
+    """A sample given by the user must be accepted, and its size counts."""
     yaml = replaced(SHARE_YAML, "requiredFor: [sums]", "requiredFor: [sums, x]").replace(
         "size: 16", "size: 8388600"
     )
@@ -188,8 +188,8 @@ def test_a_sample_that_is_given(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("api", ["1.17", "5.0.0", "1.21"])
-def test_packages_that_opdb_makes(api: str, catalog: Catalog, tmp_path: Path) -> None:
-    """All libraries and both kernels of a package of each interface are called, and nothing is found."""
+def test_generated_packages_have_no_findings(api: str, catalog: Catalog, tmp_path: Path) -> None:
+    """Calls all libraries and both kernels of a package of each interface."""
     made = aic_package.write(catalog, ["DequantizeAdd"], Choice(api), tmp_path / "made")
     aic_package.build(made)
     done = check(made.folder, Asked())
@@ -198,7 +198,7 @@ def test_packages_that_opdb_makes(api: str, catalog: Catalog, tmp_path: Path) ->
     assert done.ops["DequantizeAdd"].kernels == ("DequantizeAddInterpreter", "DequantizeAddAIC")
 
 
-def test_libraries_that_are_none(tmp_path: Path) -> None:
+def test_invalid_libraries_are_reported(tmp_path: Path) -> None:
     write(tmp_path, {"op.yaml": SHARE_YAML, "lib/share.so": "no library", "src/share_aic.c": SHARE_AIC})
     done = check(tmp_path, Asked())
     assert ids(done) == {"library-load"}
@@ -215,7 +215,7 @@ def opdb(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_the_command_prints_findings(tmp_path: Path) -> None:
     host_only(tmp_path / "right", SHARE_FUNCTIONS)
     done = opdb("right", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
@@ -251,7 +251,7 @@ def test_the_command(tmp_path: Path) -> None:
         (["op.yaml", "--shape", "x=2,a"], "write whole numbers"),
     ],
 )
-def test_bad_input(args: list[str], said: str, tmp_path: Path) -> None:
+def test_bad_arguments_are_rejected(args: list[str], said: str, tmp_path: Path) -> None:
     write(tmp_path, {"bad.yaml": "a: [\n", "op.yaml": SHARE_YAML})
     (tmp_path / "empty").mkdir()
     done = opdb(*args, cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""The texts of generated gtest files; tests/plugins/executorch/test_kernel_gtest.py compiles and runs them."""
+"""The text of generated gtest files; tests/plugins/executorch/test_kernel_gtest.py compiles and runs them."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def call(dtype: str, taken: bool, shape: tuple[int, ...] = (2,), held: bool = Tr
         ("int[2]", [], "ArrayRef<int64_t>()"),
     ],
 )
-def test_arguments_in_place(type_: str, value: Any, text: str) -> None:
+def test_simple_arguments_are_written_inline(type_: str, value: Any, text: str) -> None:
     assert argument("et_a", type_, value) == ([], text)
 
 
-def test_arguments_that_are_made_before() -> None:
+def test_complex_arguments_are_declared_first() -> None:
     assert argument("et_d", "int[]?", [0, -1]) == (
         ["const int64_t et_d[] = {INT64_C(0), INT64_C(-1)};"], "ArrayRef<int64_t>(et_d)",
     )  # fmt: skip
@@ -69,7 +69,7 @@ def test_arguments_that_are_made_before() -> None:
     assert "const Tensor et_xs_1 = factory_et_xs_1.make({}, {true});" in lines
 
 
-def test_features_are_what_any_call_of_a_type_says() -> None:
+def test_a_feature_holds_if_any_call_of_its_type_is_taken() -> None:
     tests = KernelTests((call("f32", True), call("f64", False), call("f16", True, held=False)))
     assert tests.features == {"f16": True, "f32": True, "f64": False}
     assert tests.left_out == ["f16"]
@@ -82,8 +82,8 @@ def test_features_are_what_any_call_of_a_type_says() -> None:
     assert yaml.safe_load(supported_features_def({VARIANT: KernelTests((call("f32", True),))})) is None
 
 
-def test_the_header_is_what_the_yaml_files_say(tmp_path: Path) -> None:
-    """As C++: each feature of supported_features.yaml with its default, or its override."""
+def test_the_header_matches_the_yaml_files(tmp_path: Path) -> None:
+    """In C++, each feature of supported_features.yaml has its default or its override."""
     tests = KernelTests((call("f32", True), call("f64", False), call("f16", True, held=False)))
     for path, text in features({VARIANT: tests}).items():
         (tmp_path / Path(path).name).write_text(text)
@@ -107,7 +107,7 @@ def test_the_header_is_what_the_yaml_files_say(tmp_path: Path) -> None:
     assert said == "00010"
 
 
-def test_several_calls_of_a_type_have_names_of_their_own() -> None:
+def test_calls_of_one_type_have_distinct_names() -> None:
     tests = KernelTests((call("u16", True), call("u16", True, (2, 3)), call("f64", False)))
     text = op_test(VARIANT, tests)
     names = [
@@ -119,6 +119,6 @@ def test_several_calls_of_a_type_have_names_of_their_own() -> None:
     ]  # fmt: skip
 
 
-def test_a_kernel_of_which_the_library_holds_nothing_has_no_test_of_shapes() -> None:
+def test_a_kernel_missing_in_the_library_has_no_shape_tests() -> None:
     text = op_test(VARIANT, KernelTests((call("f16", True, held=False),)))
     assert "DynamicShape" not in text and "Mismatched" not in text and "TEST_F(OpReluOutTest, Half)" in text

@@ -1,4 +1,4 @@
-"""functions.yaml and custom_ops.yaml, judged by the generator of the installed ExecuTorch."""
+"""functions.yaml and custom_ops.yaml, processed by the generator of the installed ExecuTorch."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def generated(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
 
 
 def registered(folder: Path) -> list[tuple[str, str | None]]:
-    """Operator and key of each kernel in the code that the generator wrote."""
+    """Operator and key of each kernel in the generated code."""
     text = (folder / "out" / "RegisterCodegenUnboxedKernelsEverything.cpp").read_text()
     return re.findall(r'Kernel\(\s*"([^"]+)",(?:\s*"([^"]+)",)?', text)
 
@@ -48,8 +48,8 @@ def entry(known: Kernels, op: str, *keys: Sequence[tuple[int, Sequence[int]]]) -
     return Entry(known.variant(op), tuple(KernelKey(tuple((t, tuple(o)) for t, o in key)) for key in keys))
 
 
-def test_the_generator_makes_the_keys_that_the_runtime_asks_for(known: Kernels, tmp_path: Path) -> None:
-    """Mixed data types and dim orders, where sorting the arguments by name would make other keys."""
+def test_generated_keys_match_the_runtimes(known: Kernels, tmp_path: Path) -> None:
+    """Mixed data types and dim orders, for which sorting the arguments by name would give other keys."""
     order = (0, 1)
     compared = [(FLOAT, order), (FLOAT, order), (BOOL, order), (BOOL, order)]
     summed = [(FLOAT, (0, 1, 2)), (FLOAT, order), (FLOAT, order)]
@@ -76,8 +76,8 @@ def test_the_generator_makes_the_keys_that_the_runtime_asks_for(known: Kernels, 
     assert len([op for op, key in registered(tmp_path) if not key]) == 3
 
 
-def test_both_files_together_are_accepted_with_headers(known: Kernels, tmp_path: Path) -> None:
-    """Kernels for all types: also an op with two results, and one whose parameters have texts."""
+def test_both_files_are_accepted_together(known: Kernels, tmp_path: Path) -> None:
+    """Kernels for all types, including an op with two results and one with string parameters."""
     (tmp_path / "functions.yaml").write_text(functions([entry(known, "aten::gelu.out")]))
     own = [entry(known, op) for op in ("LayerNorm", "Moments", "ElementWiseNeuron", "Concat")]
     (tmp_path / "custom_ops.yaml").write_text(custom_ops(own))
@@ -98,15 +98,15 @@ def test_both_files_together_are_accepted_with_headers(known: Kernels, tmp_path:
 
 
 def test_two_kernels_break_the_generators_headers(known: Kernels, tmp_path: Path) -> None:
-    """Why the Makefile asks for sources only, and NativeFunctions.h is opdb's."""
+    """This is why the Makefile generates only sources, and NativeFunctions.h is opdb's."""
     text = functions([entry(known, "aten::gelu.out", [(FLOAT, (0, 1))] * 3)])
     (tmp_path / "functions.yaml").write_text(text)
     done = generated(tmp_path, "--functions-yaml-path", str(tmp_path / "functions.yaml"))
     assert done.returncode != 0 and "Can't convert ETKernelIndex to BackendIndex" in done.stderr
 
 
-def test_a_key_of_one_dimension_is_spelled_otherwise_by_the_generator(known: Kernels, tmp_path: Path) -> None:
-    """Why registration.cpp spells keys anew."""
+def test_the_generator_spells_1d_keys_differently(known: Kernels, tmp_path: Path) -> None:
+    """This is why registration.cpp respells keys."""
     variant = known.variant("aten::gelu.out")
     key = plain_key(variant, FLOAT, 1)
     assert key is not None and key.text == "v1/6;0|6;0|6;0"
@@ -118,7 +118,7 @@ def test_a_key_of_one_dimension_is_spelled_otherwise_by_the_generator(known: Ker
     assert ("aten::gelu.out", "v1/6;0,|6;0,|6;0,") in registered(tmp_path)
 
 
-def test_types_that_the_generator_has_not_are_no_keys() -> None:
+def test_types_unknown_to_the_generator_give_no_key() -> None:
     half = 5
     assert (
         not KernelKey(((half, (0, 1)),) * 3).has_plain_types
@@ -126,6 +126,6 @@ def test_types_that_the_generator_has_not_are_no_keys() -> None:
     )
 
 
-def test_no_key_of_all_tensors_where_some_may_be_left_out(known: Kernels) -> None:
+def test_ops_with_optional_tensors_get_no_plain_key(known: Kernels) -> None:
     assert plain_key(known.variant("LayerNorm"), FLOAT, 2) is None
     assert plain_key(known.variant("Concat"), FLOAT, 2) is None

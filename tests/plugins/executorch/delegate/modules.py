@@ -1,4 +1,4 @@
-"""Small modules for the tests of what is made ahead of time, and the flow that lowers them."""
+"""Small modules for the tests of ahead-of-time compilation, and the flow that lowers them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Net(torch.nn.Module):
 
 
 class Sorted(torch.nn.Module):
-    """One weight before and behind a sort: [2, 8] -> [2, 8]."""
+    """One weight before and after a sort: [2, 8] -> [2, 8]."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class Cached(torch.nn.Module):
 
 
 class Constants(torch.nn.Module):
-    """A table that is computed of constants, before and behind a sort: [2, 8] -> [2, 8]."""
+    """A table computed from constants, before and after a sort: [2, 8] -> [2, 8]."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ def lower(
 
 
 def calls(manager: EdgeProgramManager, method: str = "forward") -> list[str]:
-    """What a method calls, in order: the backend of a delegate, the operator of any other node."""
+    """The calls of a method in order: the backend of a delegate, the operator of any other node."""
     program = manager.exported_program(method)
     found = []
     for node in program.graph.nodes:

@@ -34,20 +34,20 @@ class Classifier(torch.nn.Module):
 
 
 class Ends(torch.nn.Module):
-    """Indices of 64 bits, a tensor that is returned twice, an input that is returned as it is."""
+    """64-bit indices, a tensor returned twice, an input returned unchanged."""
 
     def __init__(self) -> None:
         super().__init__()
         self.table = torch.nn.Parameter(torch.arange(20.0).reshape(5, 4))
 
     def forward(self, index: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """int64 [3], [3, 4] -> int64 [3], two times [3, 4]"""
+        """int64 [3], [3, 4] -> int64 [3], twice [3, 4]"""
         y = torch.nn.functional.embedding(index, self.table) * x
         return index + index, y, y
 
 
 class Counter(torch.nn.Module):
-    """Adds up what it gets."""
+    """Accumulates its inputs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Counter(torch.nn.Module):
 
 @dataclass(frozen=True)
 class Made:
-    """A program of one method, and what is run on it."""
+    """A program of one method, and its inputs."""
 
     pte: Path
     inputs: Path
@@ -92,7 +92,7 @@ def made(
 def child(
     folder: Path, cases: Sequence[dict[str, Any]], seconds: float = 500
 ) -> tuple[list[dict[str, Any]], str]:
-    """The results, and what was written to stderr.  A child that dies fails the test."""
+    """The results, and the text on stderr.  A child that dies fails the test."""
     asked, answered = folder / "cases.json", folder / "results.json"
     asked.write_text(json.dumps(cases), encoding="utf-8")
     done = subprocess.run(
@@ -104,7 +104,7 @@ def child(
 
 
 def changed(found: Made, name: str, change: Callable[[bytearray], None]) -> Made:
-    """The program with another last blob of the same size, whose checksum is right."""
+    """The program with another last blob of the same size, with a correct checksum."""
     data = bytearray(found.pte.read_bytes())
     begin = data.rindex(blob.MAGIC)
     size = blob.HEADER.unpack_from(data, begin)[3]

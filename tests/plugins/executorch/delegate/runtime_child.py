@@ -1,6 +1,6 @@
 """Runs cases on opdb's backend in ExecuTorch's runtime: python runtime_child.py CASES.json RESULTS.json
 
-In a process of its own, as the runtime's symbols become global in it, and vendor libraries may end it.
+In a process of its own, as the runtime's symbols become global in it, and vendor libraries may crash it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def program(data: bytes, etdump: bool = False) -> Any:
 
 
 def run(loaded: library.Loaded, case: dict[str, Any]) -> dict[str, Any]:
-    """The outputs of one run after the other on the same program; the error and its reason where one fails."""
+    """The outputs of successive runs of one program; the error and its reason if one fails."""
     data = Path(case["pte"]).read_bytes()
     methods = case.get("methods", ["forward"])
     loaded.forget()
@@ -45,7 +45,7 @@ def run(loaded: library.Loaded, case: dict[str, Any]) -> dict[str, Any]:
 
 
 def mutate(loaded: library.Loaded, case: dict[str, Any]) -> dict[str, Any]:
-    """Programs whose blob has one to four changed bytes, is cut off, or has bytes of another place: what is accepted."""
+    """Loads programs whose blob is changed in one to four bytes, truncated, or overwritten with other bytes of it: those accepted."""
     original = Path(case["pte"]).read_bytes()
     begin = original.index(blob.MAGIC)
     size = blob.HEADER.unpack_from(original, begin)[3]
@@ -84,9 +84,9 @@ def mutate(loaded: library.Loaded, case: dict[str, Any]) -> dict[str, Any]:
 
 
 def grow(loaded: library.Loaded, case: dict[str, Any]) -> dict[str, Any]:
-    """KiB that the process grows by in each quarter of ``count`` loads, which ``warm`` others precede.
+    """KiB that the process grows by in each quarter of ``count`` loads, after ``warm`` others.
 
-    What every load leaves behind shows in each quarter; an arena that malloc takes shows in one.
+    A leak shows in each quarter; a new arena of malloc shows in only one.
     """
     data = Path(case["pte"]).read_bytes()
     (inputs,) = torch.load(case["inputs"])
@@ -105,10 +105,10 @@ def _resident() -> int:
 
 
 def together(loaded: library.Loaded, case: dict[str, Any]) -> dict[str, Any]:
-    """What a second program says while the first is loaded."""
+    """The error of a second program loaded while the first is in use."""
     (inputs,) = torch.load(case["inputs"])
     data, second = Path(case["pte"]).read_bytes(), Path(case["second"]).read_bytes()
-    first = program(data)  # which holds no reference to them
+    first = program(data)  # it keeps no reference to the bytes
     first.forward(tuple(inputs))
     try:
         program(second).forward(tuple(inputs))

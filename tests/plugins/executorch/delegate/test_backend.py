@@ -1,4 +1,4 @@
-"""What is prepared: numbers against PyTorch, the same bytes from the same program, weights that methods share."""
+"""Preparation: numbers against PyTorch, the same bytes from the same program, weights shared by methods."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def near(options: Options) -> float:
 
 
 @pytest.mark.parametrize("options", EVERYWHERE, ids=lambda o: f"{o.backend}-{o.payload}")
-def test_numbers_are_those_of_pytorch(options: Options) -> None:
+def test_results_match_pytorch(options: Options) -> None:
     module = Net().eval()
     made = lower(module, [IMAGE], OpdbPartitioner(options))
     with Runner(made) as runner:
@@ -54,8 +54,8 @@ def test_numbers_are_those_of_pytorch(options: Options) -> None:
 
 
 @pytest.mark.vendor
-def test_two_builds_are_equal() -> None:
-    """For every kind of payload, in processes with other seeds of Python's hashes."""
+def test_builds_are_reproducible() -> None:
+    """Builds every kind of payload in processes with different hash seeds."""
     kinds = [Options(), Options("CPU"), Options("CPU", payload="graph"), HTP]
     text = (
         "import hashlib, importlib.util\n"
@@ -77,7 +77,7 @@ def test_two_builds_are_equal() -> None:
     assert made[0] == made[1] and len(set(made[0])) == len(kinds)
 
 
-def test_debug_handles_are_those_of_the_edge_nodes() -> None:
+def test_debug_handles_match_the_edge_nodes() -> None:
     (module,) = lowered(lower(Net(), [IMAGE], OpdbPartitioner(Options())))
     found = graph_read.read(module.processed_bytes, named_data(module).__getitem__)
     known = {
@@ -129,7 +129,7 @@ def test_methods_share_one_context_on_a_device() -> None:
     assert sizes["blob"] - sizes["named"] > 256 * 256
 
 
-def test_a_blob_says_where_it_runs() -> None:
+def test_a_blob_states_its_backend_and_arguments() -> None:
     (module,) = lowered(lower(Cached(), [X[:1], torch.tensor([1])], OpdbPartitioner(Options())))
     reader = blob.Reader(module.processed_bytes)
     assert reader.payload == Payload.GRAPH and reader.string(reader.info().backend) == ""
@@ -167,7 +167,7 @@ def test_a_refused_node_ends_preprocess_with_its_reasons() -> None:
         OpdbBackend.preprocess(program, [CompileSpec("soc", b"SM8650")])
 
 
-def test_the_sum_over_all_bytes_is_in_front() -> None:
+def test_the_blob_starts_with_its_checksum() -> None:
     (module,) = lowered(lower(Net(), [IMAGE], OpdbPartitioner(Options(weights="blob"))))
     content = bytes(module.processed_bytes)
     digest = hashlib.sha256(content[: blob.HEADER.size] + content[blob.TABLE :]).digest()

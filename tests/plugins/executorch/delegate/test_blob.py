@@ -1,4 +1,4 @@
-"""Blobs: what is written is read, the same gives the same bytes, and no changed byte is taken."""
+"""Blobs: they read back as written, are reproducible, and no changed byte is accepted."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def same(a: Module, b: Module) -> None:
     assert a.graph.ops == b.graph.ops and a.graph.name == b.graph.name
 
 
-def test_a_graph_is_read_as_it_was_written() -> None:
+def test_a_graph_survives_a_round_trip() -> None:
     written = graph_form.write(module())
     assert not written.named
     same(graph_read.read(written.blob, nothing), module())
@@ -91,13 +91,13 @@ def test_sections_are_aligned_and_in_order() -> None:
     assert len(places) == 2 and all(p % blob.ALIGN == 0 for p in places)
 
 
-def test_the_order_of_a_dictionary_changes_no_byte() -> None:
+def test_dictionary_order_does_not_change_the_bytes() -> None:
     made = module()
     turned = replace(made, handles=dict(reversed(made.handles.items())))
     assert graph_form.write(turned).blob == graph_form.write(made).blob
 
 
-def test_a_context_in_the_blob_and_beside_it() -> None:
+def test_a_context_may_be_inside_or_outside_the_blob() -> None:
     inside = module(ContextFile(b"HEADERbinary", 6))
     content = graph_form.write(inside).blob
     found = graph_read.read(content, nothing)
@@ -114,7 +114,7 @@ def large() -> Module:
     return replace(module(), graph=QnnGraph("forward_0", tensors, OPS))
 
 
-def test_large_constants_are_beside_the_blob_by_what_they_hold() -> None:
+def test_large_constants_are_stored_by_content_hash() -> None:
     written = graph_form.write(large(), named=True)
     (key,) = written.named
     assert key == f"opdb/{hashlib.sha256(written.named[key]).hexdigest()}"
@@ -125,7 +125,7 @@ def test_large_constants_are_beside_the_blob_by_what_they_hold() -> None:
             graph_read.read(written.blob, lambda _, content=content: content)  # type: ignore[misc]
 
 
-def test_none_of_ten_thousand_changed_blobs_is_read() -> None:
+def test_ten_thousand_changed_blobs_are_all_rejected() -> None:
     content, draw = graph_form.write(module()).blob, random.Random(0)
     for i in range(10_000):
         data = bytearray(content)
@@ -148,13 +148,13 @@ def test_none_of_ten_thousand_changed_blobs_is_read() -> None:
 
 
 def sealed(data: bytearray) -> bytes:
-    """With the checksum of what it holds now."""
+    """Replaces the checksum with that of the current content."""
     digest = hashlib.sha256(data[: blob.HEADER.size] + data[blob.TABLE :])
     data[blob.DIGEST] = digest.digest()
     return bytes(data)
 
 
-def test_a_wrong_index_under_a_right_checksum_is_an_error_and_no_crash() -> None:
+def test_a_wrong_index_with_a_valid_checksum_is_an_error() -> None:
     content, draw, refused = graph_form.write(large(), named=True), random.Random(1), 0
     named: Mapping[str, bytes] = content.named
     for _ in range(4000):
@@ -176,7 +176,7 @@ def test_a_wrong_index_under_a_right_checksum_is_an_error_and_no_crash() -> None
         ((24, b"\x09"), "malformed: its header"),
     ],
 )
-def test_what_is_no_blob_of_this_format_is_said(change: tuple[int, bytes], said: str) -> None:
+def test_other_formats_are_rejected(change: tuple[int, bytes], said: str) -> None:
     data = bytearray(graph_form.write(module()).blob)
     data[change[0] : change[0] + len(change[1])] = change[1]
     with pytest.raises(OpdbError, match=said):

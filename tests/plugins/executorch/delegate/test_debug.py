@@ -1,4 +1,4 @@
-"""What `opdb debug` says of the ops of a run: lines, modules, times, and which departs from PyTorch."""
+"""Output of `opdb debug` about the ops of a run: lines, modules, times, and the first op that departs from PyTorch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.executorch]
 
 
 class Image(torch.nn.Module):
-    """QNN has its channels last."""
+    """QNN stores images with channels last."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,13 +59,13 @@ def report_of(made: Made) -> Report:
 
 
 def line(text: str) -> str:
-    """Where it is written in runtime_cases.py."""
+    """The location of this text in runtime_cases.py."""
     path = Path(runtime_cases.__file__)
     lines = path.read_text(encoding="utf-8").splitlines()
     return f"{path}:{next(i for i, each in enumerate(lines, 1) if text in each)}"
 
 
-def test_two_delegates_in_a_method(two_delegates: Made) -> None:
+def test_ops_of_two_delegates_are_reported(two_delegates: Made) -> None:
     report = report_of(two_delegates)
     assert set(report.backends.values()) == {"C kernels"} and len(report.backends) == 2
     first, *rest = report.rows
@@ -80,7 +80,7 @@ def test_two_delegates_in_a_method(two_delegates: Made) -> None:
     assert report.first is None
 
 
-def test_an_image_on_the_emulation(tmp_path: Path) -> None:
+def test_an_image_model_is_debugged_on_the_emulation(tmp_path: Path) -> None:
     made = traced(tmp_path / "htp", Image(), PICTURE, Options("HTP", "SM8650", results="all"))
     report = report_of(made)
     assert report.backends == {0: "HTP"}
@@ -93,8 +93,8 @@ def test_an_image_on_the_emulation(tmp_path: Path) -> None:
     assert sum(r.cycles or 0 for r in report.rows) > 1000
 
 
-def test_the_first_op_that_departs_is_named(two_delegates: Made, tmp_path: Path) -> None:
-    """Its bias is another in the program than in the model."""
+def test_the_first_deviating_op_is_named(two_delegates: Made, tmp_path: Path) -> None:
+    """Its bias in the program differs from the model's."""
     bias = Classifier().second.bias.detach().numpy().tobytes()
 
     def other_bias(content: bytearray) -> None:
@@ -119,7 +119,7 @@ def test_the_first_op_that_departs_is_named(two_delegates: Made, tmp_path: Path)
     assert ops.count("<tr class=first") == 1
 
 
-def test_what_it_cannot_read(two_delegates: Made, tmp_path: Path) -> None:
+def test_unreadable_programs_and_records_are_rejected(two_delegates: Made, tmp_path: Path) -> None:
     record = two_delegates.pte.with_suffix(".etrecord")
     (tmp_path / "no.pte").write_bytes(b"no program at all")
     plain = tmp_path / "plain.pte"

@@ -1,4 +1,4 @@
-"""Programs that opdb changes before it reads them, or whose ends differ from the graph's: one delegate, PyTorch's numbers."""
+"""Programs that opdb rewrites first, or whose ends differ from the graph's: one delegate, PyTorch's numbers."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ PLACES = (Options(KERNELS), Options("CPU"), Options("HTP", soc="SM8650", executi
 
 
 class Windows(nn.Module):
-    """Six dimensions between views."""
+    """Views to six dimensions and back."""
 
     def forward(self, x: Tensor) -> Tensor:
         return (x + 1).view(1, 2, 2, 2, 2, 3).permute(0, 1, 3, 2, 4, 5).reshape(-1, 4, 3) * 2
 
 
 class Mixed(nn.Module):
-    """Floats, whole numbers and truth values in one operator."""
+    """Floats, integers and booleans in one operator."""
 
     def forward(self, x: Tensor, n: Tensor) -> Tensor:
         return torch.where(x > 0, x * n, n / 4) + (n > 2) * x
 
 
 class ShapeAlone(nn.Module):
-    """An input of which no number is read."""
+    """An input of which only the shape is used."""
 
     def forward(self, like: Tensor, x: Tensor) -> Tensor:
         return torch.zeros_like(like) + x.mean()
 
 
 class Computed(nn.Module):
-    """A constant that is computed."""
+    """A computed constant."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ CASES: dict[str, tuple[nn.Module, tuple[Tensor, ...]]] = {
 
 @pytest.mark.parametrize("options", PLACES, ids=lambda o: o.backend)
 @pytest.mark.parametrize("name", CASES)
-def test_one_delegate_has_the_numbers_of_pytorch(name: str, options: Options) -> None:
+def test_one_delegate_matches_pytorch(name: str, options: Options) -> None:
     module, inputs = CASES[name]
     partitioner = OpdbPartitioner(options)
     made = lower(module, inputs, partitioner)
@@ -77,7 +77,7 @@ def test_one_delegate_has_the_numbers_of_pytorch(name: str, options: Options) ->
     torch.testing.assert_close(found, module(*inputs), rtol=4e-3, atol=4e-3)
 
 
-def test_what_refuses_a_conversion_that_opdb_put_before_a_node_refuses_the_node() -> None:
+def test_a_node_is_refused_with_its_inserted_conversion() -> None:
     """HTP converts no float64."""
 
     class Double(nn.Module):
@@ -90,7 +90,7 @@ def test_what_refuses_a_conversion_that_opdb_put_before_a_node_refuses_the_node(
 
 
 @pytest.mark.parametrize("options", PLACES, ids=lambda o: o.backend)
-def test_a_constant_that_is_computed_is_quantized(options: Options) -> None:
+def test_a_computed_constant_is_quantized(options: Options) -> None:
     torch.manual_seed(0)
     module, x = Computed().eval(), torch.arange(32.0).reshape(4, 8).cos()
     quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))

@@ -1,4 +1,4 @@
-"""The backend is compiled once for each state of its sources, and what is missing for that is one error."""
+"""The backend is compiled once for each state of its sources, and a missing prerequisite is one error."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ pytestmark = [pytest.mark.slow, pytest.mark.executorch]
 EMPTY = 'extern "C" void opdb_nothing() {}\n'
 
 
-def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_compiler_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(OpdbError, match=r"no C\+\+ compiler: 'g\+\+' is not on PATH; install one"):
         library.build()
 
 
-def test_it_is_compiled_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_backend_is_compiled_once_per_source_state(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     source = tmp_path / "sources"
     source.mkdir()
     (source / "one.cpp").write_text(EMPTY, encoding="utf-8")
@@ -35,7 +37,7 @@ def test_it_is_compiled_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     assert library.build() != first
 
 
-def test_the_first_complaint_is_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_first_compiler_error_is_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "one.cpp").write_text("int f( {\n", encoding="utf-8")
     monkeypatch.setattr(library, "_folder", lambda: tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

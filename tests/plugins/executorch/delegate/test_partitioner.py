@@ -1,4 +1,4 @@
-"""What OpdbPartitioner takes, what it leaves with which reason, and how it gets on with others."""
+"""OpdbPartitioner: the nodes it takes, its reasons for the others, and its work with other partitioners."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def test_a_network_is_one_delegate_with_its_constants() -> None:
     assert "aten_hardswish_default" in {n for d in partitioner.decisions[0] for n in d.taken}  # kept whole
 
 
-def test_what_is_left_has_its_reasons() -> None:
+def test_nodes_not_taken_have_reasons() -> None:
     partitioner = OpdbPartitioner(NO_SORT)
     assert calls(lower(Sorted(), [X], partitioner)) == [BACKEND, SORT, BACKEND]
     assert partitioner.reasons == {"aten_sort_default": (f"asked: leave {SORT}",)}
 
 
-def test_reasons_are_those_of_the_validators() -> None:
+def test_reasons_come_from_the_validators() -> None:
     class Sum(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.relu(x).double().cumsum(0)
@@ -55,7 +55,7 @@ def test_reasons_are_those_of_the_validators() -> None:
     assert {r["rule"] for r in row.reasons} == {m.partition(":")[0] for m in said}
 
 
-def test_the_program_stays_as_it_is() -> None:
+def test_the_program_is_not_changed() -> None:
     program = to_edge(export(Sorted(), [X])).exported_program()
     before = copy.deepcopy(program)
     result = OpdbPartitioner(NO_SORT)(program)
@@ -64,7 +64,7 @@ def test_the_program_stays_as_it_is() -> None:
     assert {s.backend_id for s in result.partition_tags.values()} == {BACKEND}
 
 
-def test_to_backend_of_one_program() -> None:
+def test_to_backend_accepts_a_single_program() -> None:
     program = to_backend(to_edge(export(Sorted(), [X])).exported_program(), OpdbPartitioner(NO_SORT))
     assert [n.name for n in program.graph.nodes if "call_delegate" in n.name] == [
         "executorch_call_delegate",
@@ -72,14 +72,14 @@ def test_to_backend_of_one_program() -> None:
     ]
 
 
-def test_what_is_left_goes_to_the_next_partitioner() -> None:
+def test_nodes_not_taken_go_to_the_next_partitioner() -> None:
     ours = OpdbPartitioner(NO_LINEAR)
     found = calls(made := lower(Sorted(), [X], ours, XnnpackPartitioner()))
     assert {BACKEND, "XnnpackBackend", SORT} <= set(found) and "aten_addmm_default" in ours.reasons
     assert len(made.to_executorch().buffer) > 0
 
 
-def test_what_another_partitioner_left_is_taken() -> None:
+def test_nodes_left_by_another_partitioner_are_taken() -> None:
     ours = OpdbPartitioner(Options())
     found = calls(made := lower(Sorted(), [X], XnnpackPartitioner(), ours))
     assert found.count(BACKEND) == 1 and found[0] == found[-1] == "XnnpackBackend" and SORT not in found
@@ -87,7 +87,7 @@ def test_what_another_partitioner_left_is_taken() -> None:
     assert len(made.to_executorch().buffer) > 0
 
 
-def test_two_backends_at_once() -> None:
+def test_one_partitioner_can_use_two_backends() -> None:
     options = Options("CPU", leave=("aten.gelu.default", SORT)), Options(KERNELS)
     partitioner = OpdbPartitioner(*options)
     assert set(calls(lower(Sorted(), [X], partitioner))) == {BACKEND} and partitioner.reasons == {}
@@ -106,13 +106,13 @@ def test_reasons_of_two_backends_name_them() -> None:
     )
 
 
-def test_small_groups_are_left() -> None:
+def test_small_groups_are_not_taken() -> None:
     partitioner = OpdbPartitioner(NO_SORT, minimum=2)
     assert calls(lower(Sorted(), [X], partitioner)) == ["aten.linear.default", SORT, BACKEND]
     assert "its group has 1 operators, and 2 are asked for" in partitioner.reasons["aten_linear_default"]
 
 
-def test_a_constant_of_two_groups_is_in_both() -> None:
+def test_a_constant_used_by_two_groups_is_in_both() -> None:
     first, second = lowered(lower(Sorted(), [X], OpdbPartitioner(NO_SORT)))
     weights = [list(m.original_module.state_dict.values()) for m in (first, second)]
     assert any(torch.equal(a, b) for a in weights[0] for b in weights[1] if a.shape == b.shape)
@@ -124,7 +124,7 @@ def test_a_table_of_constants_is_computed_once() -> None:
 
 
 @pytest.mark.parametrize(("kept", "inside"), [("delegate", 1), ("program", 0)])
-def test_buffers_that_change(kept: str, inside: int) -> None:
+def test_mutable_buffers_are_kept_in_the_delegate_or_program(kept: str, inside: int) -> None:
     options = Options(mutable_buffers=kept)
     made = lower(Cached(), [X[:1], torch.tensor([1])], OpdbPartitioner(options))
     assert calls(made) == [BACKEND]
@@ -132,7 +132,7 @@ def test_buffers_that_change(kept: str, inside: int) -> None:
     assert len(made.exported_program().graph_signature.buffers_to_mutate) == 1 - inside
 
 
-def test_a_buffer_that_others_read_stays_in_the_program() -> None:
+def test_a_buffer_with_other_readers_stays_in_the_program() -> None:
     class Shared(Cached):
         def forward(self, x: torch.Tensor, at: torch.Tensor) -> Any:
             return super().forward(x, at), torch.sort(self.keys)[0]
@@ -147,7 +147,7 @@ class Relu(torch.nn.Module):
         return torch.relu(x) * 2.0
 
 
-def test_dynamic_shapes_are_refused_with_the_cure() -> None:
+def test_dynamic_shapes_are_refused_with_a_fix() -> None:
     partitioner = OpdbPartitioner(Options())
     made = lower(Relu(), [X], partitioner, dynamic_shapes={"x": {0: Dim("rows", min=2, max=16)}})
     assert BACKEND not in calls(made)
@@ -155,7 +155,7 @@ def test_dynamic_shapes_are_refused_with_the_cure() -> None:
     assert "which only the run knows, from 2 to 16" in said and "export a method for each size" in said
 
 
-def test_channels_last_is_refused_with_the_cure() -> None:
+def test_channels_last_is_refused_with_a_fix() -> None:
     partitioner = OpdbPartitioner(Options())
     made = lower(Relu(), [IMAGE.to(memory_format=torch.channels_last)], partitioner)
     assert calls(made)[0] == "aten.relu.default"
@@ -174,7 +174,7 @@ def test_a_branch_stays_between_delegates() -> None:
     assert partitioner.reasons["cond"] == ("cond is no operator of PyTorch's",)
 
 
-def test_results_that_are_inputs_or_constants_stay_outside() -> None:
+def test_results_that_are_inputs_or_constants_are_not_delegated() -> None:
     class Ends(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
             y = torch.relu(x)
@@ -184,6 +184,6 @@ def test_results_that_are_inputs_or_constants_stay_outside() -> None:
     assert calls(made).count(BACKEND) == 1 and len(made.to_executorch().buffer) > 0
 
 
-def test_nothing_to_run_on_is_refused() -> None:
+def test_a_partitioner_without_options_is_refused() -> None:
     with pytest.raises(OpdbError, match="say where the nodes run"):
         OpdbPartitioner()

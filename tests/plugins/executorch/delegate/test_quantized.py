@@ -1,4 +1,4 @@
-"""Modules that PT2E quantized, through OpdbPartitioner: one delegate, with the numbers of PyTorch's quantized module."""
+"""Modules quantized by PT2E, through OpdbPartitioner: one delegate, with the numbers of PyTorch's quantized module."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def quantized() -> Any:
 
 
 @pytest.mark.parametrize("options", PLACES, ids=lambda o: o.backend)
-def test_one_delegate_with_the_numbers_of_the_quantized_module(quantized: Any, options: Options) -> None:
+def test_one_delegate_matches_the_quantized_module(quantized: Any, options: Options) -> None:
     partitioner = OpdbPartitioner(options)
     exported = torch.export.export(quantized, (IMAGE,))
     made = to_edge_transform_and_lower(exported, partitioner=[partitioner])

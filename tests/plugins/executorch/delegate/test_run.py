@@ -19,7 +19,7 @@ from .modules import NO_LINEAR, NO_SORT, Cached, Sorted, X, export, lower, lower
 pytestmark = [pytest.mark.slow, pytest.mark.executorch]
 
 
-def test_other_nodes_run_in_pytorch_and_other_backends_too() -> None:
+def test_other_nodes_run_in_pytorch_or_other_backends() -> None:
     for partitioners in ([OpdbPartitioner(NO_SORT)], [OpdbPartitioner(NO_LINEAR), XnnpackPartitioner()]):
         with Runner(lower(Sorted(), [X], *partitioners)) as runner:
             (found,) = runner.execute("forward", 3 * X)
@@ -37,7 +37,7 @@ def test_buffers_keep_their_values(kept: str) -> None:
             torch.testing.assert_close(found, model(step, torch.tensor([at])).detach())
 
 
-def test_a_prompt_and_the_tokens_behind_it_share_a_cache() -> None:
+def test_prefill_and_decode_share_a_cache() -> None:
     model, wanted = Cached().eval(), Cached().eval()
     prompt, token = X.flip(0), X[:1]
     programs = {
@@ -56,7 +56,7 @@ def test_a_prompt_and_the_tokens_behind_it_share_a_cache() -> None:
             torch.testing.assert_close(runner.execute(method, *inputs)[0], wanted(*inputs).detach())
 
 
-def test_several_methods() -> None:
+def test_a_program_may_have_several_methods() -> None:
     programs = {"one": export(Sorted(), [X]), "two": export(torch.nn.ReLU(), [X])}
     with Runner(to_edge_transform_and_lower(programs, partitioner=[OpdbPartitioner(NO_SORT)])) as runner:
         assert runner.methods == ("one", "two")
@@ -86,7 +86,7 @@ def test_inputs_that_do_not_fit_are_refused() -> None:
         Delegate(bytes(module.processed_bytes[:-1]) + b"\1", named_data(module))
 
 
-def test_a_module_for_the_largest_size_runs_smaller_inputs() -> None:
+def test_a_module_of_maximum_size_runs_smaller_inputs() -> None:
     class Rows(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.cumsum(x, 0) * 2.0
@@ -100,7 +100,7 @@ def test_a_module_for_the_largest_size_runs_smaller_inputs() -> None:
         padded.pad(torch.ones(6, 8))
 
 
-def test_inspect_node_says_what_a_delegate_runs_and_why_none_has_a_node() -> None:
+def test_inspect_node_describes_delegates_and_refusals() -> None:
     partitioner = OpdbPartitioner(NO_SORT)
     graph = lower(Sorted(), [X], partitioner).exported_program().graph
     nodes = {n.name: n for n in graph.nodes}

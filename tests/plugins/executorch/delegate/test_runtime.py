@@ -61,7 +61,7 @@ def outputs(results: dict[str, Any], name: str) -> list[list[torch.Tensor]]:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_network_has_the_numbers_of_pytorch(target: str, results: dict[str, Any]) -> None:
+def test_a_network_matches_pytorch(target: str, results: dict[str, Any]) -> None:
     near = 2e-3 if target.startswith("htp") else 1e-4
     model = Classifier().eval()
     for x, (y,) in zip((X, -X), outputs(results, f"{target}: classifier"), strict=True):
@@ -69,7 +69,7 @@ def test_a_network_has_the_numbers_of_pytorch(target: str, results: dict[str, An
 
 
 @pytest.mark.parametrize("target", MAIN)
-def test_indices_of_64_bits_and_an_output_twice(target: str, results: dict[str, Any]) -> None:
+def test_64_bit_indices_and_a_repeated_output_are_supported(target: str, results: dict[str, Any]) -> None:
     ((twice, first, second),) = outputs(results, f"{target}: ends")
     expected = Ends()(INDEX, FACTOR)[1]
     assert twice.dtype == torch.int64 and twice.tolist() == [8, 0, 4]

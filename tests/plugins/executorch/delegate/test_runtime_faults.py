@@ -1,4 +1,4 @@
-"""What opdb's backend refuses, and with which of ExecuTorch's codes: damaged blobs, other libraries, bad arguments."""
+"""Refusals of opdb's backend, with ExecuTorch's error codes: damaged blobs, other libraries, bad arguments."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def chip(folder: Path) -> Made:
 
 
 def text(content: bytearray, before: str, after: str) -> None:
-    """Another string of the same length in STRINGS."""
+    """Replaces a string in STRINGS by another of the same length."""
     assert len(before) == len(after) and content.count(before.encode() + b"\0") == 1
     at = content.index(before.encode() + b"\0")
     content[at : at + len(before)] = after.encode()
@@ -58,7 +58,7 @@ def another_op(content: bytearray) -> None:
 
 
 def another_shape(content: bytearray) -> None:
-    """The classifier's hidden tensor [2, 16] is [16, 2]."""
+    """Changes the classifier's hidden tensor from [2, 16] to [16, 2]."""
     before, after = ((2).to_bytes(8, "little") + (16).to_bytes(8, "little") for _ in "ab")
     after = before[8:] + before[:8]
     assert content.count(before) == 1
@@ -99,7 +99,7 @@ def refused(found: dict[str, Any], name: str, code: str) -> str:
     return reason
 
 
-def test_it_is_registered_once(found: dict[str, Any]) -> None:
+def test_the_backend_is_registered_once(found: dict[str, Any]) -> None:
     assert found["registered"] == {"available": True, "again": True}
 
 
@@ -121,22 +121,22 @@ def test_a_newer_format_is_not_read(found: dict[str, Any]) -> None:
     assert refused(found, "newer", INCOMPATIBLE).startswith("blob format 2; this backend reads 1")
 
 
-def test_an_op_without_kernel(found: dict[str, Any]) -> None:
+def test_an_op_without_a_kernel_is_refused(found: dict[str, Any]) -> None:
     assert "no C kernel of HalfyConnected" in refused(found, "op", OPERATOR_MISSING)
 
 
-def test_a_shape_that_does_not_follow(found: dict[str, Any]) -> None:
+def test_an_inconsistent_shape_is_refused(found: dict[str, Any]) -> None:
     assert "FullyConnected" in refused(found, "shape", INVALID_PROGRAM)
 
 
-def test_an_int64_that_the_graph_cannot_hold(found: dict[str, Any]) -> None:
+def test_an_int64_beyond_32_bits_is_refused(found: dict[str, Any]) -> None:
     reason = refused(found, "too wide", INVALID_ARGUMENT)
     assert reason == "argument 0 has a number that does not fit into 32 bits"
 
 
 @pytest.fixture(scope="module")
 def endured(folder: Path, classifier: Made, chip: Made) -> dict[str, Any]:
-    """Of each program: mutated blobs, and a thousand loads."""
+    """Mutated blobs and a thousand loads of each program."""
     cases = {}
     for name, program in (("kernels", classifier), ("chip", chip)):
         cases[f"{name}, mutated"] = program.case(do="mutate", seed=1, count=MUTANTS // 2)
@@ -153,6 +153,6 @@ def test_no_mutated_blob_is_accepted(target: str, endured: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("target", ["kernels", "chip"])
-def test_a_thousand_loads_leave_nothing_behind(target: str, endured: dict[str, Any]) -> None:
-    """Less than a KiB for each, which is what HTP keeps."""
+def test_a_thousand_loads_do_not_leak(target: str, endured: dict[str, Any]) -> None:
+    """HTP keeps less than a KiB per load."""
     assert min(endured[f"{target}, loaded"]["kib"]) < 250

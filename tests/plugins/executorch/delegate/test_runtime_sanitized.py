@@ -1,4 +1,4 @@
-"""The backend and the C kernels it calls under the sanitizers of gcc: memory, undefined behavior, threads."""
+"""The backend and its C kernels under gcc's sanitizers: memory, undefined behavior, threads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.executorch]
 
 HARNESS = Path(__file__).with_name("harness.cpp")
 SANITIZERS = {"memory": "address,undefined", "threads": "thread"}
-#: What the blob's graph has, and what a changed string can turn one into.
+#: The ops of the blob's graph, and ops that a changed string can turn one into.
 OPS = ("FullyConnected", "Gelu", "MatMul", "Reshape", "Softmax", "ElementWiseAdd", "ElementWiseNeuron")
 BLOBS = 10_000
 
@@ -52,14 +52,14 @@ def _compile(command: list[str]) -> None:
 def harness(
     request: pytest.FixtureRequest, kernels: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Path]:
-    """The backend, these kernels and a main program, all of them with a sanitizer."""
+    """The backend, these kernels and a main program, all compiled with a sanitizer."""
     folder, found = tmp_path_factory.mktemp(request.param), library.wheel()
     flags = ["-g", "-O1", f"-fsanitize={SANITIZERS[request.param]}", "-fno-sanitize-recover=all"]
     includes = [f"-I{kernels / 'include'}", f"-I{kernels / 'src' / 'kernels'}"]
     objects = []
 
     def compiled(source: Path) -> None:
-        """Without clones: the loader chooses one before ThreadSanitizer is there."""
+        """Compiles without clones: the loader selects one before ThreadSanitizer is initialized."""
         out = folder / f"{source.parent.name}_{source.stem}.o"
         objects.append(str(out))
         _compile(
@@ -92,7 +92,7 @@ def harness(
 
 
 def _run(harness: Path, content: bytes, *words: str) -> str:
-    """What the harness prints.  A report of a sanitizer ends it with another code than 0."""
+    """The harness's output.  A sanitizer report makes it exit with a non-zero code."""
     path = harness.with_name("blob")
     path.write_bytes(content)
     done = subprocess.run(
@@ -104,7 +104,7 @@ def _run(harness: Path, content: bytes, *words: str) -> str:
     return done.stdout
 
 
-def test_the_harness_has_the_numbers_of_pytorch(harness: Path, content: bytes) -> None:
+def test_the_harness_matches_pytorch(harness: Path, content: bytes) -> None:
     values = [float(line) for line in _run(harness, content, "run").splitlines()]
     x = torch.tensor([(i * 4 % 64) / 32 - 1 for i in range(16)]).reshape(2, 8)
     torch.testing.assert_close(
@@ -112,12 +112,12 @@ def test_the_harness_has_the_numbers_of_pytorch(harness: Path, content: bytes) -
     )
 
 
-def test_two_threads_with_a_handle_each(harness: Path, content: bytes) -> None:
+def test_two_threads_can_use_separate_handles(harness: Path, content: bytes) -> None:
     assert _run(harness, content, "threads", "400") == "0 wrong\n"
 
 
-def test_changed_blobs_with_a_right_checksum_do_no_harm(harness: Path, content: bytes) -> None:
-    """Some run: a changed weight is a model like any other."""
+def test_changed_blobs_with_a_valid_checksum_are_harmless(harness: Path, content: bytes) -> None:
+    """Some run: a changed weight gives a valid model."""
     count = BLOBS // 10 if harness.parent.name.startswith("threads") else BLOBS
     loaded, ran = (
         int(part.split()[0]) for part in _run(harness, content, "fuzz", f"{count}", "7").split(",")

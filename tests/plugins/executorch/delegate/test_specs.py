@@ -48,7 +48,7 @@ def test_specs_carry_options(options: Options) -> None:
         ({"without": ("drop-deads",)}, "no pass 'drop-deads'; did you mean 'drop-dead'"),
     ],
 )
-def test_a_value_that_is_none_is_refused(given: dict[str, object], said: str) -> None:
+def test_invalid_options_are_refused(given: dict[str, object], said: str) -> None:
     with pytest.raises(OpdbError, match=said):
         Options(**given)  # type: ignore[arg-type]
 
@@ -63,6 +63,6 @@ def test_a_value_that_is_none_is_refused(given: dict[str, object], said: str) ->
         ([("opdb.backend", b"\xff")], "is not UTF-8"),
     ],
 )
-def test_a_spec_that_is_none_is_refused(specs: list[tuple[str, bytes]], said: str) -> None:
+def test_invalid_compile_specs_are_refused(specs: list[tuple[str, bytes]], said: str) -> None:
     with pytest.raises(OpdbError, match=said):
         options_of([CompileSpec(*spec) for spec in specs])
