@@ -161,8 +161,9 @@ def gather(
 ) -> tuple[SpecSet, list[Problem]]:
     """What can be read under ``folder``, and the faults of the rest; SpecError if there is no such folder.
 
-    ``known`` (path -> model, or data of a side file) stands for files that have been read before.  With
-    ``drafts`` a file of drafts/ stands in for the one of ops/ that has its name, or joins them.
+    ``known`` (path -> model, or data of a side file) stands for files that have been read before; a compiled ``Family``
+    does too, but is not in the result.  With ``drafts`` a file of drafts/ stands in for the one of ops/ that has its name,
+    or joins them.
     """
     if not folder.is_dir():
         raise SpecError(
@@ -188,7 +189,7 @@ def gather(
         for name in names:
             if not name.startswith(f"{kind}/"):
                 continue
-            if name in known:
+            if isinstance(known.get(name), model):
                 out[getattr(known[name], key)] = known[name]
             document = documents.get(name)
             if document is None:

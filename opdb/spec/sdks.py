@@ -21,8 +21,10 @@ def sdks_of(catalog: Catalog) -> tuple[str, ...]:
 
 
 def _sdks_of(catalog: Catalog) -> tuple[str, ...]:
-    parts = (catalog.own, catalog.bases, catalog.families, catalog.errata, catalog.backends)
-    found = {v for models in parts for model in models.values() for v in _named(catalog.dumped(model))}
+    parts = (catalog.own, catalog.bases, catalog.errata, catalog.backends)
+    models = [model for part in parts for model in part.values()]
+    models += [candidate.definition for candidate in catalog.candidates]
+    found = {v for model in models for v in _named(catalog.dumped(model))}
     return tuple(sorted(found, key=lambda v: (sdk_number(v), v)))
 
 
