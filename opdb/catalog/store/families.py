@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import zip_longest
+from typing import Any
 
 from opdb.catalog.schema.names import BINDING_KINDS
 from opdb.catalog.store.write import Rows, shape_columns
@@ -19,31 +20,39 @@ def add(rows: Rows, family: Family) -> None:
 
 def _candidate(rows: Rows, family: int, position: int, candidate: Candidate) -> None:
     definition = candidate.definition
-    chain = isinstance(definition, Decomposition)
     ident = rows.add(
         "candidate",
         family_id=family,
         position=position,
         name=candidate.name,
-        form="chain" if chain else "op",
         entry=candidate.entry,
         variant=candidate.variant,
-        summary=definition.summary if chain else None,
         guard=definition.when,
         why=definition.why,
-        signature=None if chain else definition.signature,
-        source_id=None if chain else rows.source(definition.source),
+        **_of_form(rows, definition),
     )
     for place, target in enumerate(candidate.torch):
         rows.add("candidate_target", candidate_id=ident, position=place, target=target)
     for place, erratum in enumerate(candidate.avoids):
         rows.add("candidate_avoid", candidate_id=ident, position=place, erratum=erratum)
     _names(rows, ident, "ignored", definition.ignored)
-    if not isinstance(definition, Decomposition):
+    if isinstance(definition, Decomposition):
+        _chain(rows, ident, definition, candidate)
+    else:
         _step(rows, ident, 0, candidate.op or "", definition)
-        return
-    _names(rows, ident, "let", definition.let)
-    for place, (name, tensor) in enumerate(definition.tensors.items()):
+
+
+def _of_form(rows: Rows, definition: TorchMapping | Decomposition) -> dict[str, Any]:
+    """The columns that only one form has."""
+    if isinstance(definition, Decomposition):
+        return {"form": "chain", "summary": definition.summary, "signature": None, "source_id": None}
+    source = rows.source(definition.source)
+    return {"form": "op", "summary": None, "signature": definition.signature, "source_id": source}
+
+
+def _chain(rows: Rows, ident: int, chain: Decomposition, candidate: Candidate) -> None:
+    _names(rows, ident, "let", chain.let)
+    for place, (name, tensor) in enumerate(chain.tensors.items()):
         rows.add(
             "candidate_tensor",
             candidate_id=ident,
@@ -52,9 +61,9 @@ def _candidate(rows: Rows, family: int, position: int, candidate: Candidate) -> 
             **shape_columns(tensor.shape),
             like_tensor=tensor.like,
         )
-    for place, (step, line, entry) in enumerate(
-        zip_longest(definition.ops, candidate.lines, candidate.steps)
-    ):
+    # A chain has the lines of a formula or the places of its steps.
+    of_steps = zip_longest(chain.ops, candidate.lines, candidate.steps)
+    for place, (step, line, entry) in enumerate(of_steps):
         _step(rows, ident, place, step.op, step, line, entry)
 
 

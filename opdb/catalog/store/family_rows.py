@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
+from opdb.catalog.schema.names import BINDING_KINDS
 from opdb.catalog.store.reader import Reader, Row
 from opdb.spec.family import Candidate, Family
 from opdb.spec.model import Decomposition, TorchMapping
@@ -14,6 +15,9 @@ from opdb.spec.model import Decomposition, TorchMapping
 Data = dict[str, Any]
 #: Expressions by their parent, kind and name.
 Texts = dict[int, dict[str, dict[str, str]]]
+_NONE: Mapping[str, Any] = {}
+#: One empty mapping for all: to copy the default of a field takes pydantic longer.
+_UNBOUND = dict.fromkeys(BINDING_KINDS[:-1], _NONE)
 
 
 def load_families(reader: Reader, sources: Mapping[int, str]) -> dict[str, Family]:
@@ -42,14 +46,14 @@ class _Parts:
 
     def candidate(self, family: str, r: Row) -> Candidate:
         steps = self.steps[r["id"]]
-        common = {"when": r["guard"], "why": r["why"], **self.names[r["id"]]}
+        common = {"when": r["guard"], "why": r["why"], "ignored": self.named(r, "ignored")}
         targets = tuple(t["target"] for t in self.targets[r["id"]])
         definition: TorchMapping | Decomposition
         if r["form"] == "op":
             definition = self._mapping(r, common)
         else:
-            chain = {"decomposition": r["name"], "summary": r["summary"], "torch": targets}
-            definition = self._chain(r, chain | common)
+            head = {"decomposition": r["name"], "summary": r["summary"], "torch": targets}
+            definition = self._chain(r, head | common)
         return Candidate(
             family=family,
             name=r["name"],
@@ -66,7 +70,7 @@ class _Parts:
     def _mapping(self, r: Row, common: Data) -> TorchMapping:
         (step,) = self.steps[r["id"]]
         head = {"signature": r["signature"], "source": self.sources.get(r["source_id"])}
-        return TorchMapping.model_validate({**head, **common, **self.bindings[step["id"]]})
+        return TorchMapping.model_validate({**head, **common, **self.bound(step)})
 
     def _chain(self, r: Row, common: Data) -> Decomposition:
         tensors = {
@@ -76,8 +80,15 @@ class _Parts:
             }
             for t in self.tensors[r["id"]]
         }
-        ops = [{"op": s["op"], "outputs": {}, **self.bindings[s["id"]]} for s in self.steps[r["id"]]]
-        return Decomposition.model_validate({**common, "tensors": tensors, "ops": ops})
+        ops = [{"op": s["op"], **self.bound(s)} for s in self.steps[r["id"]]]
+        let = self.named(r, "let")
+        return Decomposition.model_validate({**common, "let": let, "tensors": tensors, "ops": ops})
+
+    def named(self, candidate: Row, kind: str) -> Mapping[str, str]:
+        return self.names.get(candidate["id"], _NONE).get(kind, _NONE)
+
+    def bound(self, step: Row) -> Mapping[str, Mapping[str, str]]:
+        return {**_UNBOUND, **self.bindings.get(step["id"], _NONE)}
 
 
 def _grouped(reader: Reader, table: str, parent: str) -> dict[int, list[Row]]:
@@ -90,8 +101,9 @@ def _grouped(reader: Reader, table: str, parent: str) -> dict[int, list[Row]]:
 
 def _texts(reader: Reader, table: str, parent: str) -> Texts:
     """The expressions of a table, in order."""
-    found: Texts = defaultdict(lambda: defaultdict(dict))
+    found: Texts = {}
     rows = reader.rows(f"SELECT {parent} AS parent, kind, name, expression FROM {table} ORDER BY position")
     for row in rows:
-        found[row["parent"]][row["kind"]][row["name"]] = row["expression"]
+        kinds = found.setdefault(row["parent"], {})
+        kinds.setdefault(row["kind"], {})[row["name"]] = row["expression"]
     return found
