@@ -1,7 +1,7 @@
 """Checks of specs beyond their form: what is well-formed and still cannot be meant.
 
 * every argument of every ATen schema is mapped, constrained or declared ignored with a reason;
-* every spec is in its canonical spelling (of ops: what ``opdb show`` prints), so that SQL -> YAML gives the file of an op;
+* every spec is in its canonical spelling (that of an op is what ``opdb show`` prints);
 * every op and every backend part names its source; every op has a summary, samples and a tolerance;
 * every slot and every parameter has its ``doc``, where the op or its base describes it;
 * the type rows of one configuration do not repeat;

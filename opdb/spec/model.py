@@ -1,7 +1,8 @@
 """What an op is, as data: frozen models with the shape of the YAML files, expressions still as text.
 
 Principles.  A model holds just what its file says (``extends`` is merged by ``resolve``, with
-the name of the base kept), so that YAML -> model -> YAML and YAML -> SQL -> YAML are the identity.
+the name of the base kept), so that YAML -> model -> YAML and YAML -> SQL -> YAML are the identity (but SQL has the
+candidates of families as ``opdb.spec.family.expand`` gives them).
 Order is meaning: slots are in QNN's order, rules in the order of checking.  Meaning that needs more
 than one field (names, types, derived rules) is worked out by ``opdb.spec.definitions``, never here.
 """

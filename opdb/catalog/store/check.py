@@ -45,17 +45,17 @@ def read_catalog(
     # An op that could not be read is not unknown.
     broken = {Path(p.path).stem for p in problems} | ({missing} if missing else set())
     own = {name: op for name, op in specs.own.items() if name in specs.ops}
-    families = {f.family: f for f in known.values() if isinstance(f, Family)}
-    families |= {name: check.expanded(family) for name, family in specs.families.items()}
-    catalog = Catalog(own, specs.bases, families, specs.backends, socs, retired, specs.errata)
+    compiled = {f.family: f for f in known.values() if isinstance(f, Family)}
+    compiled |= {name: check.expanded(family) for name, family in specs.families.items()}
+    catalog = Catalog(own, specs.bases, compiled, specs.backends, socs, retired, specs.errata)
     readable = not any(p.path.startswith("backends") for p in check.problems)
     letters = {"C": "the op's own rules"}
     for name in catalog.backends:
         check.backend(catalog, name, letters)
-    ops, groups, errata = _to_judge(catalog, folder, touched)
+    ops, families, errata = _to_judge(catalog, folder, touched)
     for name in ops:
         check.op(catalog, name, readable)
-    for name in groups:
+    for name in families:
         check.family(catalog, name, broken)
     check.one_place(catalog)
     for ident in errata:
