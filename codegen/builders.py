@@ -101,7 +101,7 @@ def of_family(catalog: Catalog, name: str, schemas: Schemas = torch_schema) -> l
 def _of_family(catalog: Catalog, name: str, schemas: Schemas) -> list[Compiled]:
     found = []
     with _refused(family_path(name)):
-        for c in (c for c in catalog.candidates if c.family == name):
+        for c in catalog.families[name].candidates:
             for target in c.torch:
                 form = _compiled(catalog, c, target, schemas)
                 found.append(Compiled(c.name, form, *_place(c, target), c.avoids))

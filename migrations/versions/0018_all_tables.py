@@ -56,18 +56,6 @@ def upgrade() -> None:
         sa.UniqueConstraint("name", "sha256", name=op.f("uq_conformance_case_name_sha256")),
     )
     op.create_table(
-        "decomposition",
-        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("summary", sa.Text(), nullable=False),
-        sa.Column("guard", sa.Text(), nullable=True),
-        sa.Column("why", sa.Text(), nullable=True),
-        sa.Column("family", sa.Text(), nullable=False),
-        sa.Column("rank", sa.Integer(), nullable=False),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_decomposition")),
-        sa.UniqueConstraint("name", name=op.f("uq_decomposition_name")),
-    )
-    op.create_table(
         "evidence_file",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("origin", sa.Text(), nullable=False),
@@ -159,7 +147,7 @@ def upgrade() -> None:
         sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("summary", sa.Text(), nullable=False),
-        sa.Column("value", sa.Text(), nullable=False),
+        sa.Column("hash", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_family")),
         sa.UniqueConstraint("name", name=op.f("uq_family_name")),
     )
@@ -293,6 +281,29 @@ def upgrade() -> None:
         sa.UniqueConstraint("backend_id", "word", name=op.f("uq_backend_need_backend_id_word")),
     )
     op.create_table(
+        "candidate",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("family_id", sa.Integer(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("form", sa.Text(), nullable=False),
+        sa.Column("entry", sa.Integer(), nullable=False),
+        sa.Column("variant", sa.Text(), nullable=True),
+        sa.Column("summary", sa.Text(), nullable=True),
+        sa.Column("guard", sa.Text(), nullable=True),
+        sa.Column("why", sa.Text(), nullable=True),
+        sa.Column("signature", sa.Text(), nullable=True),
+        sa.Column("source_id", sa.Integer(), nullable=True),
+        sa.CheckConstraint("form IN ('op', 'chain')", name=op.f("ck_candidate_form")),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_candidate_position")),
+        sa.ForeignKeyConstraint(
+            ["family_id"], ["family.id"], name=op.f("fk_candidate_family_id_family"), ondelete="CASCADE"
+        ),
+        sa.ForeignKeyConstraint(["source_id"], ["source.id"], name=op.f("fk_candidate_source_id_source")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_candidate")),
+        sa.UniqueConstraint("family_id", "position", name=op.f("uq_candidate_family_id_position")),
+    )
+    op.create_table(
         "case_rule",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("conformance_case_id", sa.Integer(), nullable=False),
@@ -311,96 +322,6 @@ def upgrade() -> None:
         ),
         sa.UniqueConstraint(
             "conformance_case_id", "rule", name=op.f("uq_case_rule_conformance_case_id_rule")
-        ),
-    )
-    op.create_table(
-        "decomposition_name",
-        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("decomposition_id", sa.Integer(), nullable=False),
-        sa.Column("kind", sa.Text(), nullable=False),
-        sa.Column("position", sa.Integer(), nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("expression", sa.Text(), nullable=False),
-        sa.CheckConstraint("kind IN ('let', 'ignored')", name=op.f("ck_decomposition_name_kind")),
-        sa.CheckConstraint("position >= 0", name=op.f("ck_decomposition_name_position")),
-        sa.ForeignKeyConstraint(
-            ["decomposition_id"],
-            ["decomposition.id"],
-            name=op.f("fk_decomposition_name_decomposition_id_decomposition"),
-            ondelete="CASCADE",
-        ),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_decomposition_name")),
-        sa.UniqueConstraint(
-            "decomposition_id", "kind", "name", name=op.f("uq_decomposition_name_decomposition_id_kind_name")
-        ),
-        sa.UniqueConstraint(
-            "decomposition_id",
-            "kind",
-            "position",
-            name=op.f("uq_decomposition_name_decomposition_id_kind_position"),
-        ),
-    )
-    op.create_table(
-        "decomposition_step",
-        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("decomposition_id", sa.Integer(), nullable=False),
-        sa.Column("position", sa.Integer(), nullable=False),
-        sa.Column("op", sa.Text(), nullable=False),
-        sa.CheckConstraint("position >= 0", name=op.f("ck_decomposition_step_position")),
-        sa.ForeignKeyConstraint(
-            ["decomposition_id"],
-            ["decomposition.id"],
-            name=op.f("fk_decomposition_step_decomposition_id_decomposition"),
-            ondelete="CASCADE",
-        ),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_decomposition_step")),
-        sa.UniqueConstraint(
-            "decomposition_id", "position", name=op.f("uq_decomposition_step_decomposition_id_position")
-        ),
-    )
-    op.create_table(
-        "decomposition_target",
-        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("decomposition_id", sa.Integer(), nullable=False),
-        sa.Column("position", sa.Integer(), nullable=False),
-        sa.Column("target", sa.Text(), nullable=False),
-        sa.CheckConstraint("position >= 0", name=op.f("ck_decomposition_target_position")),
-        sa.ForeignKeyConstraint(
-            ["decomposition_id"],
-            ["decomposition.id"],
-            name=op.f("fk_decomposition_target_decomposition_id_decomposition"),
-            ondelete="CASCADE",
-        ),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_decomposition_target")),
-        sa.UniqueConstraint(
-            "decomposition_id", "position", name=op.f("uq_decomposition_target_decomposition_id_position")
-        ),
-    )
-    op.create_table(
-        "decomposition_tensor",
-        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("decomposition_id", sa.Integer(), nullable=False),
-        sa.Column("position", sa.Integer(), nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("dims", sa.Text(), nullable=True),
-        sa.Column("shape", sa.Text(), nullable=True),
-        sa.Column("like_tensor", sa.Text(), nullable=False),
-        sa.CheckConstraint(
-            "dims IS NULL OR shape IS NULL", name=op.f("ck_decomposition_tensor_shape_or_dims")
-        ),
-        sa.CheckConstraint("position >= 0", name=op.f("ck_decomposition_tensor_position")),
-        sa.ForeignKeyConstraint(
-            ["decomposition_id"],
-            ["decomposition.id"],
-            name=op.f("fk_decomposition_tensor_decomposition_id_decomposition"),
-            ondelete="CASCADE",
-        ),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_decomposition_tensor")),
-        sa.UniqueConstraint(
-            "decomposition_id", "name", name=op.f("uq_decomposition_tensor_decomposition_id_name")
-        ),
-        sa.UniqueConstraint(
-            "decomposition_id", "position", name=op.f("uq_decomposition_tensor_decomposition_id_position")
         ),
     )
     op.create_table(
@@ -980,38 +901,6 @@ def upgrade() -> None:
         sa.UniqueConstraint("soc_id", "position", name=op.f("uq_soc_name_soc_id_position")),
     )
     op.create_table(
-        "step_binding",
-        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("decomposition_step_id", sa.Integer(), nullable=False),
-        sa.Column("kind", sa.Text(), nullable=False),
-        sa.Column("position", sa.Integer(), nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("expression", sa.Text(), nullable=False),
-        sa.CheckConstraint(
-            "kind IN ('inputs', 'absent', 'params', 'outputs')", name=op.f("ck_step_binding_kind")
-        ),
-        sa.CheckConstraint("position >= 0", name=op.f("ck_step_binding_position")),
-        sa.ForeignKeyConstraint(
-            ["decomposition_step_id"],
-            ["decomposition_step.id"],
-            name=op.f("fk_step_binding_decomposition_step_id_decomposition_step"),
-            ondelete="CASCADE",
-        ),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_step_binding")),
-        sa.UniqueConstraint(
-            "decomposition_step_id",
-            "kind",
-            "name",
-            name=op.f("uq_step_binding_decomposition_step_id_kind_name"),
-        ),
-        sa.UniqueConstraint(
-            "decomposition_step_id",
-            "kind",
-            "position",
-            name=op.f("uq_step_binding_decomposition_step_id_kind_position"),
-        ),
-    )
-    op.create_table(
         "support",
         sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("op_type_row_id", sa.Integer(), nullable=False),
@@ -1072,8 +961,6 @@ def upgrade() -> None:
         sa.Column("why", sa.Text(), nullable=True),
         sa.Column("source_id", sa.Integer(), nullable=True),
         sa.Column("signature", sa.Text(), nullable=True),
-        sa.Column("family", sa.Text(), nullable=True),
-        sa.Column("rank", sa.Integer(), nullable=False),
         sa.CheckConstraint("position >= 0", name=op.f("ck_torch_mapping_position")),
         sa.ForeignKeyConstraint(
             ["definition_id"],
@@ -1239,6 +1126,136 @@ def upgrade() -> None:
         sa.UniqueConstraint("type_config_id", "position", name=op.f("uq_type_row_type_config_id_position")),
     )
     op.create_table(
+        "candidate_avoid",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("candidate_id", sa.Integer(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("erratum", sa.Text(), nullable=False),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_candidate_avoid_position")),
+        sa.ForeignKeyConstraint(
+            ["candidate_id"],
+            ["candidate.id"],
+            name=op.f("fk_candidate_avoid_candidate_id_candidate"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_candidate_avoid")),
+        sa.UniqueConstraint(
+            "candidate_id", "position", name=op.f("uq_candidate_avoid_candidate_id_position")
+        ),
+    )
+    op.create_table(
+        "candidate_name",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("candidate_id", sa.Integer(), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("expression", sa.Text(), nullable=False),
+        sa.CheckConstraint("kind IN ('let', 'ignored')", name=op.f("ck_candidate_name_kind")),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_candidate_name_position")),
+        sa.ForeignKeyConstraint(
+            ["candidate_id"],
+            ["candidate.id"],
+            name=op.f("fk_candidate_name_candidate_id_candidate"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_candidate_name")),
+        sa.UniqueConstraint(
+            "candidate_id", "kind", "name", name=op.f("uq_candidate_name_candidate_id_kind_name")
+        ),
+        sa.UniqueConstraint(
+            "candidate_id", "kind", "position", name=op.f("uq_candidate_name_candidate_id_kind_position")
+        ),
+    )
+    op.create_table(
+        "candidate_step",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("candidate_id", sa.Integer(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("op", sa.Text(), nullable=False),
+        sa.Column("line", sa.Text(), nullable=True),
+        sa.Column("entry", sa.Integer(), nullable=True),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_candidate_step_position")),
+        sa.ForeignKeyConstraint(
+            ["candidate_id"],
+            ["candidate.id"],
+            name=op.f("fk_candidate_step_candidate_id_candidate"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_candidate_step")),
+        sa.UniqueConstraint("candidate_id", "position", name=op.f("uq_candidate_step_candidate_id_position")),
+    )
+    op.create_table(
+        "candidate_target",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("candidate_id", sa.Integer(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("target", sa.Text(), nullable=False),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_candidate_target_position")),
+        sa.ForeignKeyConstraint(
+            ["candidate_id"],
+            ["candidate.id"],
+            name=op.f("fk_candidate_target_candidate_id_candidate"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_candidate_target")),
+        sa.UniqueConstraint(
+            "candidate_id", "position", name=op.f("uq_candidate_target_candidate_id_position")
+        ),
+    )
+    op.create_table(
+        "candidate_tensor",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("candidate_id", sa.Integer(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("dims", sa.Text(), nullable=True),
+        sa.Column("shape", sa.Text(), nullable=True),
+        sa.Column("like_tensor", sa.Text(), nullable=True),
+        sa.CheckConstraint("dims IS NULL OR shape IS NULL", name=op.f("ck_candidate_tensor_shape_or_dims")),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_candidate_tensor_position")),
+        sa.ForeignKeyConstraint(
+            ["candidate_id"],
+            ["candidate.id"],
+            name=op.f("fk_candidate_tensor_candidate_id_candidate"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_candidate_tensor")),
+        sa.UniqueConstraint("candidate_id", "name", name=op.f("uq_candidate_tensor_candidate_id_name")),
+        sa.UniqueConstraint(
+            "candidate_id", "position", name=op.f("uq_candidate_tensor_candidate_id_position")
+        ),
+    )
+    op.create_table(
+        "step_binding",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("candidate_step_id", sa.Integer(), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("expression", sa.Text(), nullable=False),
+        sa.CheckConstraint(
+            "kind IN ('inputs', 'absent', 'params', 'outputs')", name=op.f("ck_step_binding_kind")
+        ),
+        sa.CheckConstraint("position >= 0", name=op.f("ck_step_binding_position")),
+        sa.ForeignKeyConstraint(
+            ["candidate_step_id"],
+            ["candidate_step.id"],
+            name=op.f("fk_step_binding_candidate_step_id_candidate_step"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_step_binding")),
+        sa.UniqueConstraint(
+            "candidate_step_id", "kind", "name", name=op.f("uq_step_binding_candidate_step_id_kind_name")
+        ),
+        sa.UniqueConstraint(
+            "candidate_step_id",
+            "kind",
+            "position",
+            name=op.f("uq_step_binding_candidate_step_id_kind_position"),
+        ),
+    )
+    op.create_table(
         "type_cell",
         sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("type_row_id", sa.Integer(), nullable=False),
@@ -1259,6 +1276,12 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     op.drop_table("type_cell")
+    op.drop_table("step_binding")
+    op.drop_table("candidate_tensor")
+    op.drop_table("candidate_target")
+    op.drop_table("candidate_step")
+    op.drop_table("candidate_name")
+    op.drop_table("candidate_avoid")
     op.drop_table("type_row")
     op.drop_table("unchecked")
     op.drop_table("type_config")
@@ -1270,7 +1293,6 @@ def downgrade() -> None:
     op.drop_table("torch_mapping")
     op.drop_table("tolerance")
     op.drop_table("support")
-    op.drop_table("step_binding")
     op.drop_table("soc_name")
     op.drop_table("sample")
     op.drop_index(op.f("ix_result_executor_id"), table_name="result")
@@ -1302,11 +1324,8 @@ def downgrade() -> None:
     op.drop_table("evidence_cell")
     op.drop_table("erratum")
     op.drop_table("definition")
-    op.drop_table("decomposition_tensor")
-    op.drop_table("decomposition_target")
-    op.drop_table("decomposition_step")
-    op.drop_table("decomposition_name")
     op.drop_table("case_rule")
+    op.drop_table("candidate")
     op.drop_table("backend_need")
     op.drop_table("backend_chip")
     op.drop_table("support_place")
@@ -1323,7 +1342,6 @@ def downgrade() -> None:
     op.drop_index("ix_evidence_outcome_name", table_name="evidence_outcome")
     op.drop_table("evidence_outcome")
     op.drop_table("evidence_file")
-    op.drop_table("decomposition")
     op.drop_table("conformance_case")
     op.drop_table("chip_class")
     op.drop_table("backend")

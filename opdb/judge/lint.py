@@ -1,7 +1,7 @@
 """Checks specs beyond their form, for content that is well-formed but cannot be intended.
 
 * every argument of every ATen schema is mapped, constrained or declared ignored with a reason;
-* every spec is in its canonical spelling (what ``opdb show`` prints), so that SQL -> YAML gives the file;
+* every spec is in its canonical spelling (that of an op is what ``opdb show`` prints);
 * every op and every backend part names its source; every op has a summary, samples and a tolerance;
 * every slot and every parameter has a ``doc``, in the op or base that describes it;
 * the type rows of one configuration do not repeat;
@@ -18,8 +18,8 @@ from opdb.catalog.store import read_catalog
 from opdb.core.errors import OpdbError, Problem
 from opdb.spec.catalog import Catalog
 from opdb.spec.definitions import CompileError, Fault, TypeRow, overlap
-from opdb.spec.family import Candidate
-from opdb.spec.files import Document, dump, parse_document, reread
+from opdb.spec.family import Candidate, FamilyDef
+from opdb.spec.files import Document, dump, load, parse_document, reread
 from opdb.spec.mapping import compile_decomposition, compile_mapping, unaccounted
 from opdb.spec.model import Body, Decomposition, OpDef
 from opdb.spec.paths import spec_name
@@ -44,7 +44,7 @@ def lint(folder: Path, catalog: Catalog | None = None) -> list[Problem]:
     for name in catalog.families:
         document = reread(folder, f"torch/{name}.yaml")
         problems += [_problem(document, f) for f in _family_faults(catalog, name)]
-        problems += _spelling(document, dump(catalog.families[name]))
+        problems += _spelling(document, dump(load(FamilyDef, document)))
     for name, erratum in catalog.errata.items():
         problems += _spelling(reread(folder, spec_name("errata", name)), dump(erratum))
     return sorted(set(problems))
@@ -132,10 +132,9 @@ def _mapping_faults(catalog: Catalog, name: str) -> Iterator[Fault]:
 
 
 def _family_faults(catalog: Catalog, name: str) -> Iterator[Fault]:
-    for candidate in catalog.candidates:
-        if candidate.family == name:
-            for target in candidate.torch:
-                yield from map(candidate.fault, _candidate_faults(catalog, candidate, target))
+    for candidate in catalog.families[name].candidates:
+        for target in candidate.torch:
+            yield from map(candidate.fault, _candidate_faults(catalog, candidate, target))
 
 
 def _candidate_faults(catalog: Catalog, candidate: Candidate, target: str) -> Iterator[Fault]:

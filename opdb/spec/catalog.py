@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from opdb.spec.backend import Backend, Need, in_order
 from opdb.spec.compiler import compile_op
 from opdb.spec.definitions import CompiledErratum, CompiledOp
-from opdb.spec.hashes import family_hash, to_json
+from opdb.spec.hashes import family_hash
 from opdb.spec.model import BaseDef, OpDef, TorchMapping, resolve
 from opdb.spec.soc import Soc
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # a catalog of one op needs no models of errata and families
 
     from opdb.spec.errata import Known
     from opdb.spec.erratum import Erratum
-    from opdb.spec.family import Candidate, FamilyDef
+    from opdb.spec.family import Candidate, Family
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class Catalog:
 
     own: Mapping[str, OpDef]
     bases: Mapping[str, BaseDef]
-    families: Mapping[str, FamilyDef]
+    families: Mapping[str, Family]
     backends: Mapping[str, Backend]
     socs: Mapping[str, Soc]
     retired: Mapping[str, tuple[Any, ...]]  # "rules", "ops": names never to be used again
@@ -151,9 +151,8 @@ class Catalog:
 
     def family_hash(self, name: str) -> str:
         """sha256 over everything that the meaning of one family depends on."""
-        used = {op for c in self.candidates if c.family == name for op in c.ops if op in self.ops}
-        value = to_json(self.dumped(self.families[name]))
-        return family_hash(value, [(op, self.op_hash(op)) for op in used])
+        used = {op for c in self.families[name].candidates for op in c.ops if op in self.ops}
+        return family_hash(self.families[name].digest, [(op, self.op_hash(op)) for op in used])
 
     def dumped(self, model: BaseModel) -> Any:
         """A model of the catalog as JSON data, cached."""
@@ -163,10 +162,8 @@ class Catalog:
 
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
-        """The candidates of all families, with variants expanded, in the order of families and of their files."""
-        from opdb.spec.family import expand
-
-        return tuple(c for family in self.families.values() for c in expand(family, self.ops)[0])
+        """The candidates of all families, in the order of families and of their files."""
+        return tuple(c for family in self.families.values() for c in family.candidates)
 
     @cached_property
     def _direct(self) -> dict[str, dict[str, TorchMapping]]:
@@ -190,7 +187,7 @@ class Catalog:
                 "ops": {n: self.dumped(o) for n, o in self.own.items()},
                 "bases": {n: self.dumped(b) for n, b in self.bases.items()},
                 "errata": {n: self.dumped(e) for n, e in self.errata.items()},
-                "families": {n: self.dumped(f) for n, f in self.families.items()},
+                "families": {n: f.digest for n, f in self.families.items()},
                 "backends": [self.dumped(b) for b in self.backends.values()],
                 "socs": [sorted(s.data().items()) for s in self.socs.values()],
                 "retired": {k: list(v) for k, v in sorted(self.retired.items())},

@@ -3,14 +3,16 @@
 A candidate maps a target to one op (``op``), or to a chain of ops, as a formula (``expression``) or op by op (``ops``).
 Its ``when`` states where it is correct; opdb.lower chooses between several correct ones.  A candidate with
 ``variants`` stands for one candidate per variant: ``$name`` in its texts is replaced by the variant's value.
-``expand`` returns the candidates with variants expanded.
+``FamilyDef`` is the file; the catalog and its rows in SQL have ``Family``, with variants expanded and formulas as steps.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, Any
 
@@ -19,6 +21,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from opdb.spec.definitions import Fault
 from opdb.spec.fields import Expression, Identifier, Model, Source, listed
 from opdb.spec.formula import read_formula
+from opdb.spec.hashes import to_json
 from opdb.spec.lang.parse import ExpressionError
 from opdb.spec.model import Decomposition, Intermediate, OpDef, Step, TorchMapping
 
@@ -134,6 +137,34 @@ class Candidate:
             at = ("ops", self.steps[int(at[1])], *at[2:])
         told += f" (variant {self.variant})" if self.variant else ""
         return Fault(("candidates", self.entry, *at), told, column)
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family with its variants and formulas worked out."""
+
+    family: str
+    summary: str
+    candidates: tuple[Candidate, ...]
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 over everything that the family says."""
+        said = [
+            {
+                **vars(c),
+                "definition": c.definition.model_dump(mode="json"),
+                "form": type(c.definition).__name__,
+            }
+            for c in self.candidates
+        ]
+        text = to_json([self.family, self.summary, said])
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def families_of(files: Mapping[str, FamilyDef], ops: Mapping[str, OpDef]) -> dict[str, Family]:
+    """The families of sound files; ``ops`` as in ``expand``."""
+    return {name: Family(name, f.summary, expand(f, ops)[0]) for name, f in files.items()}
 
 
 def expand(

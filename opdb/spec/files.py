@@ -161,8 +161,9 @@ def gather(
 ) -> tuple[SpecSet, list[Problem]]:
     """Reads everything readable under ``folder``, plus the faults of the rest.  Raises SpecError if there is no such folder.
 
-    ``known`` (path -> model, or data of a side file) replaces files that were read before.  With
-    ``drafts`` a file of drafts/ replaces the file of ops/ with the same name, or is added.
+    ``known`` (path -> model, or data of a side file) replaces files that were read before; a compiled ``Family``
+    does too, but is not in the result.  With ``drafts`` a file of drafts/ replaces the file of ops/ with the same
+    name, or is added.
     """
     if not folder.is_dir():
         raise SpecError(
@@ -188,7 +189,7 @@ def gather(
         for name in names:
             if not name.startswith(f"{kind}/"):
                 continue
-            if name in known:
+            if isinstance(known.get(name), model):
                 out[getattr(known[name], key)] = known[name]
             document = documents.get(name)
             if document is None:

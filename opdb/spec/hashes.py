@@ -13,7 +13,7 @@ def to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def family_hash(value: str, ops: Iterable[tuple[str, str]]) -> str:
-    """sha256 over a family's JSON and the (name, hash) pairs of its candidates' ops."""
-    text = json.dumps([value, sorted(ops)], ensure_ascii=False)
+def family_hash(digest: str, ops: Iterable[tuple[str, str]]) -> str:
+    """sha256 over a family's digest and the (name, hash) pairs of its candidates' ops."""
+    text = json.dumps([digest, sorted(ops)], ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

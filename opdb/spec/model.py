@@ -1,7 +1,8 @@
 """The definition of an op, as data: frozen models with the structure of the YAML files, expressions still as text.
 
 Principles.  A model has exactly the contents of its file (``resolve`` merges ``extends`` and keeps
-the name of the base), so that YAML -> model -> YAML and YAML -> SQL -> YAML are the identity.
+the name of the base), so that YAML -> model -> YAML and YAML -> SQL -> YAML are the identity; only families
+are in SQL as ``opdb.spec.family.expand`` gives them.
 Order matters: slots are in QNN's order, rules in the order of checking.  ``opdb.spec.definitions``
 derives everything that needs more than one field (names, types, derived rules), never this module.
 """

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opdb.core.sdk import sdk_number
 from opdb.spec.catalog import Catalog
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 VERSION = re.compile(r"\d+\.\d+(\.\d+)*")
 _RUN = re.compile(
@@ -21,8 +24,10 @@ def sdks_of(catalog: Catalog) -> tuple[str, ...]:
 
 
 def _sdks_of(catalog: Catalog) -> tuple[str, ...]:
-    parts = (catalog.own, catalog.bases, catalog.families, catalog.errata, catalog.backends)
-    found = {v for models in parts for model in models.values() for v in _named(catalog.dumped(model))}
+    parts = (catalog.own, catalog.bases, catalog.errata, catalog.backends)
+    models: list[BaseModel] = [model for part in parts for model in part.values()]
+    models += [candidate.definition for candidate in catalog.candidates]
+    found = {v for model in models for v in _named(catalog.dumped(model))}
     return tuple(sorted(found, key=lambda v: (sdk_number(v), v)))
 
 

@@ -12,6 +12,7 @@ from opdb.catalog import migrate
 from opdb.catalog.store import Store
 from opdb.codegen.artifact import Artifact, Language, Target
 from opdb.spec.catalog import Catalog, retired_of, socs_of
+from opdb.spec.family import families_of
 from opdb.spec.files import read_folder
 
 HERE = Path(__file__).parent
@@ -20,7 +21,15 @@ ROOT = HERE.parent.parent
 
 def catalog_of(folder: Path) -> Catalog:
     s = read_folder(folder)
-    return Catalog(s.own, s.bases, s.families, s.backends, socs_of(s.socs), retired_of(s.retired), s.errata)
+    return Catalog(
+        s.own,
+        s.bases,
+        families_of(s.families, s.ops),
+        s.backends,
+        socs_of(s.socs),
+        retired_of(s.retired),
+        s.errata,
+    )
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from pathlib import Path
 from opdb.spec.catalog import Catalog, retired_of, socs_of
 from opdb.codegen.targets import TARGETS
 from opdb.codegen.writer import check, generate
+from opdb.spec.family import families_of
 from opdb.spec.files import read_folder
 
 root = Path(sys.argv[2])
@@ -23,7 +24,7 @@ root.mkdir()
 (root / "README.md").write_text("<!-- ops -->\\n<!-- /ops -->\\n")
 s = read_folder(Path(sys.argv[1]))
 side = s.backends, socs_of(s.socs), retired_of(s.retired), s.errata
-catalog = Catalog(s.own, s.bases, s.families, *side)
+catalog = Catalog(s.own, s.bases, families_of(s.families, s.ops), *side)
 generate(catalog, root, TARGETS)
 assert check(catalog, root, TARGETS) == []
 for path in sorted(p for p in root.rglob("*") if p.is_file()):

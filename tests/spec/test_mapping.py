@@ -11,6 +11,7 @@ from opdb.catalog.facts import aten_schema
 from opdb.spec.catalog import Catalog, retired_of, socs_of
 from opdb.spec.compiler import compile_op
 from opdb.spec.definitions import CompileError, Fault
+from opdb.spec.family import families_of
 from opdb.spec.files import read_folder
 from opdb.spec.lang.nodes import INTS, TENSOR, TENSORS
 from opdb.spec.lang.printer import to_text
@@ -56,7 +57,9 @@ def faults_of(changes: dict[str, object], target: str = TARGET) -> list[Fault]:
 @pytest.fixture(scope="module")
 def catalog() -> Catalog:
     s = read_folder(Path(__file__).parents[2] / "specs")
-    return Catalog(s.own, s.bases, s.families, s.backends, socs_of(s.socs), retired_of(s.retired))
+    return Catalog(
+        s.own, s.bases, families_of(s.families, s.ops), s.backends, socs_of(s.socs), retired_of(s.retired)
+    )
 
 
 def test_schema_types_are_mapped() -> None:

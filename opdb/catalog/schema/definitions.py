@@ -185,14 +185,12 @@ type_cell = table(
     UniqueConstraint("type_row_id", "position"),
 )
 torch_mapping = parts(
-    "torch_mapping",
+    "torch_mapping",  # of the op's own spec; those of families are candidates
     "definition",
     maybe("guard"),
     maybe("why"),
     to("source", nullable=True),
     maybe("signature"),
-    maybe("family"),  # the family that lists the mapping as a candidate; NULL: the op's own spec
-    number("rank"),  # the candidate's index in the family
     key="target",
 )
 torch_binding = parts(
@@ -233,44 +231,49 @@ family = table(
     "family",
     text("name"),
     text("summary"),
-    text("value"),  # JSON: the file; the candidates below have its variants expanded
+    text("hash"),  # of what its rows say
     UniqueConstraint("name"),
 )
-decomposition = table(
-    "decomposition",  # a candidate that is a chain of ops; candidates of one op are rows of torch_mapping
-    text("name"),
-    text("summary"),
-    maybe("guard"),
-    maybe("why"),
-    text("family"),
-    number("rank"),  # its index in the family
-    UniqueConstraint("name"),
-)
-decomposition_target = table(
-    "decomposition_target",
-    of("decomposition"),
+candidate = table(
+    "candidate",  # of an entry with variants there is one for each
+    of("family"),
     *position(),
-    text("target"),
-    UniqueConstraint("decomposition_id", "position"),
+    text("name"),
+    text("form"),  # op: a mapping to one op; chain
+    number("entry"),  # its place in the file, from 0
+    maybe("variant"),
+    maybe("summary"),  # of a chain
+    maybe("guard"),  # `when`
+    maybe("why"),
+    maybe("signature"),  # the schema of a target that is not ATen's
+    to("source", nullable=True),
+    one_of("form", ("op", "chain")),
+    UniqueConstraint("family_id", "position"),
 )
-decomposition_name = parts(
-    "decomposition_name",  # named expressions, and ignored arguments with their reasons
-    "decomposition",
+candidate_target = listed("candidate_target", "candidate", "target")
+candidate_avoid = listed("candidate_avoid", "candidate", "erratum")  # that cannot show in it
+candidate_name = parts(
+    "candidate_name",  # named expressions, and ignored arguments with their reasons
+    "candidate",
     text("expression"),
     one_of("kind", ("let", "ignored")),
     within=("kind",),
 )
-decomposition_tensor = parts("decomposition_tensor", "decomposition", *shape(), text("like_tensor"))
-decomposition_step = table(
-    "decomposition_step",
-    of("decomposition"),
+candidate_tensor = parts(
+    "candidate_tensor", "candidate", *shape(), maybe("like_tensor")
+)  # else as the op infers
+candidate_step = table(
+    "candidate_step",  # an op; that of a mapping is its only step
+    of("candidate"),
     *position(),
     text("op"),
-    UniqueConstraint("decomposition_id", "position"),
+    maybe("line"),  # of the formula that it stands in
+    Column("entry", Integer, nullable=True),  # its place in the file, where the chain is written op by op
+    UniqueConstraint("candidate_id", "position"),
 )
 step_binding = parts(
     "step_binding",
-    "decomposition_step",
+    "candidate_step",
     text("expression"),
     one_of("kind", BINDING_KINDS[:-1]),
     within=("kind",),

@@ -19,8 +19,8 @@ TABLES = (
     "definition", "base", "op", "op_tensor", "op_param", "op_enum", "op_let", "op_rule",
     "op_backend", "unchecked", "type_config", "type_row", "type_cell",
     "torch_mapping", "torch_binding", "quant_rule", "kernel", "kernel_dtype", "tolerance", "sample",
-    "family", "decomposition", "decomposition_target", "decomposition_name",
-    "decomposition_tensor", "decomposition_step", "step_binding",
+    "family", "candidate", "candidate_target", "candidate_avoid", "candidate_name",
+    "candidate_tensor", "candidate_step", "step_binding",
     "erratum", "erratum_let", "erratum_seen", "erratum_evidence",
     "op_type_row", "op_type_cell", "declared", "support_place", "support",
 )  # fmt: skip

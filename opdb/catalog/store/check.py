@@ -17,7 +17,7 @@ from opdb.spec.catalog import Catalog, retired_of, socs_of
 from opdb.spec.definitions import CompiledOp, CompileError, Fault
 from opdb.spec.document import Document
 from opdb.spec.errata import compile_erratum, scope_faults
-from opdb.spec.family import expand
+from opdb.spec.family import Family, FamilyDef, expand
 from opdb.spec.files import SpecSet, gather, reread
 from opdb.spec.model import QNN_PACKAGE, Body, Decomposition, Rule
 from opdb.spec.paths import SIDE_FILES, spec_files, spec_name
@@ -45,7 +45,9 @@ def read_catalog(
     # Ops that could not be read do not count as unknown.
     broken = {Path(p.path).stem for p in problems} | ({missing} if missing else set())
     own = {name: op for name, op in specs.own.items() if name in specs.ops}
-    catalog = Catalog(own, specs.bases, specs.families, specs.backends, socs, retired, specs.errata)
+    compiled = {f.family: f for f in known.values() if isinstance(f, Family)}
+    compiled |= {name: check.expanded(family) for name, family in specs.families.items()}
+    catalog = Catalog(own, specs.bases, compiled, specs.backends, socs, retired, specs.errata)
     readable = not any(p.path.startswith("backends") for p in check.problems)
     letters = {"C": "the op's own rules"}
     for name in catalog.backends:
@@ -96,6 +98,7 @@ class _Check:
         self.folder, self.specs = folder, specs
         self.problems: list[Problem] = []
         self.read: dict[str, Document] = dict(specs.documents)
+        self.unexpanded: dict[str, tuple[Fault, ...]] = {}  # by family
 
     def document(self, name: str) -> Document:
         if name not in self.read:
@@ -226,13 +229,18 @@ class _Check:
 
     # -- families
 
+    def expanded(self, family: FamilyDef) -> Family:
+        """A family that was read, with what could be expanded."""
+        candidates, self.unexpanded[family.family] = expand(family, self.specs.ops)
+        return Family(family.family, family.summary, candidates)
+
     def family(self, catalog: Catalog, name: str, broken: set[str]) -> None:
-        """Checks that the variants can be expanded, names are unique per target, and ops and errata are known."""
-        candidates, faults = expand(catalog.families[name], catalog.ops)
+        """Checks that the variants could be expanded, names are unique per target, and ops and errata are known."""
+        faults = self.unexpanded.get(name, ())
         told = tuple(f"no op '{op}' in ops/" for op in broken)  # their own faults are reported anyway
         faults = tuple(f for f in faults if not (told and f.message.startswith(told)))
         seen: dict[tuple[str, str], int] = {}
-        for candidate in candidates:
+        for candidate in catalog.families[name].candidates:
             steps = candidate.definition.ops if isinstance(candidate.definition, Decomposition) else []
             used: list[tuple[Place, str]] = [(("ops", i, "op"), s.op) for i, s in enumerate(steps)]
             used += [(("torch", "", "op"), candidate.op)] if candidate.op else []

@@ -110,10 +110,8 @@ def snapshot(reader: Reader, load: Callable[[], Catalog]) -> Snapshot:
 
 
 _OPS_OF_FAMILIES = """
-SELECT d.family, s.op FROM decomposition AS d JOIN decomposition_step AS s ON s.decomposition_id = d.id
-UNION
-SELECT m.family, o.name FROM torch_mapping AS m JOIN op AS o ON o.definition_id = m.definition_id
-WHERE m.family IS NOT NULL"""
+SELECT DISTINCT f.name AS family, s.op
+FROM family AS f JOIN candidate AS c ON c.family_id = f.id JOIN candidate_step AS s ON s.candidate_id = c.id"""
 
 
 def _families(reader: Reader, ops: Mapping[str, str]) -> dict[str, str]:
@@ -122,5 +120,5 @@ def _families(reader: Reader, ops: Mapping[str, str]) -> dict[str, str]:
     for r in reader.rows(_OPS_OF_FAMILIES):
         if r["op"] in ops:
             used.setdefault(r["family"], []).append((r["op"], ops[r["op"]]))
-    values = {r["name"]: r["value"] for r in reader.rows("SELECT name, value FROM family")}
-    return {name: family_hash(values[name], used.get(name, ())) for name in sorted(values)}
+    digests = {r["name"]: r["hash"] for r in reader.rows("SELECT name, hash FROM family")}
+    return {name: family_hash(digests[name], used.get(name, ())) for name in sorted(digests)}

@@ -15,7 +15,7 @@ from opdb.spec.model import BaseDef, OpDef
 
 if TYPE_CHECKING:  # imported only when needed
     from opdb.spec.erratum import Erratum
-    from opdb.spec.family import FamilyDef
+    from opdb.spec.family import Family
 
 Data = dict[str, Any]
 
@@ -58,10 +58,10 @@ def load_catalog(
                    retired_of(retired), _errata(rows, found_errata), facts)  # fmt: skip
 
 
-def _families(rows: _Rows) -> dict[str, FamilyDef]:
-    from opdb.spec.family import FamilyDef
+def _families(rows: _Rows) -> dict[str, Family]:
+    from opdb.catalog.store.family_rows import load_families
 
-    return {r["name"]: FamilyDef.model_validate_json(r["value"]) for r in rows.all("family")}
+    return load_families(rows.reader, rows.sources)
 
 
 def _errata(rows: _Rows, found: list[Record]) -> dict[str, Erratum]:
@@ -169,7 +169,7 @@ class _Rows:
                 )
                 for r in parts("op_backend")
             },
-            "torch": {r["target"]: self._mapping(r) for r in parts("torch_mapping") if r["family"] is None},
+            "torch": {r["target"]: self._mapping(r) for r in parts("torch_mapping")},
             "quant": {r["name"]: json.loads(r["value"]) for r in parts("quant_rule")},
             "kernel": kernels[0] if kernels else None,
             "tolerance": {r["dtype"]: {"ulp": r["ulp"], "abs": r["absolute"]} for r in parts("tolerance")},

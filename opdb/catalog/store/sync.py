@@ -6,13 +6,14 @@ other files come from SQL.  If the code that reads them changes, everything is r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from opdb.catalog.schema.names import TABLES
-from opdb.catalog.store import chip_classes, current, errata, support, type_rows
+from opdb.catalog.store import chip_classes, current, errata, families, support, type_rows
 from opdb.catalog.store.check import read_catalog
 from opdb.catalog.store.current import SyncReport
 from opdb.catalog.store.load import load_catalog
@@ -34,11 +35,13 @@ def sync(writer: Writer, folder: Path, files: Mapping[str, str], full: bool = Fa
         if report.nothing_new:
             return report
         before = load_catalog(writer)
-        catalog = read_catalog(folder, _known(before, report.unchanged), touched=touched)
+        again = _formulas_of(before, touched)
+        known = _known(before, set(report.unchanged) - again)
+        catalog = read_catalog(folder, known, touched=touched | again)
     else:
-        before = None
+        before, again = None, set()
         catalog = read_catalog(folder)
-    _write(writer, catalog, before, touched)
+    _write(writer, catalog, before, touched, again)
     _write_files(writer, files, catalog)
     return replace(report, hash=catalog.hash)
 
@@ -55,8 +58,25 @@ def _known(before: Catalog, unchanged: Iterable[str]) -> dict[str, Any]:
     return {path: models[path] for path in unchanged}
 
 
-def _write(writer: Writer, catalog: Catalog, before: Catalog | None, touched: set[str]) -> None:
-    """Replaces changed definitions; all of them if backends or chips changed, because every type row depends on those."""
+def _formulas_of(catalog: Catalog, touched: set[str]) -> set[str]:
+    """The files with a formula that names a touched op: the op's slots define the formula's meaning."""
+    ops = {_stem(p) for p in touched if p.startswith("ops/")}
+    bases = {_stem(p) for p in touched if p.startswith("bases/")}
+    ops |= {name for name, op in catalog.own.items() if op.extends in bases}
+    return {
+        spec_name("torch", c.family)
+        for c in catalog.candidates
+        if c.lines and not ops.isdisjoint([*c.ops, *re.findall(r"\w+", " ".join(c.lines))])
+    }
+
+
+def _write(
+    writer: Writer, catalog: Catalog, before: Catalog | None, touched: set[str], again: set[str]
+) -> None:
+    """Replaces changed definitions; all of them if backends or chips changed, because every type row depends on those.
+
+    ``again``: files of families whose meaning changed with an op.
+    """
     models = chip_classes.reads_models(catalog)
     everywhere = "socs.yaml" in touched or any(p.startswith("backends/") for p in touched)
     if before is None or everywhere or chip_classes.reads_models(before) != models:
@@ -71,6 +91,7 @@ def _write(writer: Writer, catalog: Catalog, before: Catalog | None, touched: se
         stale_ops |= {n for c in (before, catalog) for n, o in c.own.items() if o.extends in stale_bases}
         stale_families = {_stem(p) for p in touched if p.startswith("torch/")}
         stale_ops |= _direct(before, stale_families) | _direct(catalog, stale_families)
+        stale_families |= {_stem(p) for p in again}
         stale_errata = {_stem(p) for p in touched if p.startswith("errata/")}
         # The hash of an op covers its errata.
         stale_ops |= {
@@ -87,10 +108,10 @@ def _write(writer: Writer, catalog: Catalog, before: Catalog | None, touched: se
     for name in sorted(stale_bases & catalog.bases.keys()):
         rows.add_base(catalog.bases[name])
     for name in sorted(stale_ops & catalog.own.keys()):
-        definition = rows.add_op(catalog.own[name], catalog.op_hash(name), catalog.candidates)
+        definition = rows.add_op(catalog.own[name], catalog.op_hash(name))
         rows.add_derived(definition, catalog.compiled(name))
     for name in sorted(stale_families & catalog.families.keys()):
-        rows.add_family(catalog.families[name], [c for c in catalog.candidates if c.family == name])
+        families.add(rows, catalog.families[name])
     for name in sorted(stale_errata & catalog.errata.keys()):
         errata.add(rows, catalog.errata[name])
     type_rows.add_type_rows(rows, catalog, sorted(stale_ops & catalog.own.keys()))
@@ -103,9 +124,7 @@ def _stem(path: str) -> str:
 
 
 def _direct(catalog: Catalog, families: set[str]) -> set[str]:
-    """The ops of single-op candidates in these families; the op owns their rows."""
-    if not families:  # the usual case; avoids expanding families
-        return set()
+    """The ops of single-op candidates in these families; their hashes cover the candidates."""
     return {
         c.op for c in catalog.candidates if c.family in families and c.op is not None and c.op in catalog.own
     }
@@ -117,7 +136,6 @@ def _erase(writer: Writer, ops: set[str], bases: set[str], families: set[str], r
         ("DELETE FROM op_type_row WHERE op IN @names", ops),
         ("DELETE FROM definition WHERE id IN (SELECT definition_id FROM op WHERE name IN @names)", ops),
         ("DELETE FROM definition WHERE id IN (SELECT definition_id FROM base WHERE name IN @names)", bases),
-        ("DELETE FROM decomposition WHERE family IN @names", families),
         ("DELETE FROM family WHERE name IN @names", families),
         ("DELETE FROM erratum WHERE name IN @names", records),
     ):
@@ -134,6 +152,7 @@ NAMING = (
     "type_config",
     "op_type_row",
     "torch_mapping",
+    "candidate",
     "erratum_seen",
     "erratum_evidence",
 )

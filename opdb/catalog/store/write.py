@@ -10,14 +10,12 @@ from opdb.catalog.store.chip_classes import class_of
 from opdb.catalog.store.reader import Writer
 from opdb.spec.backend import Backend
 from opdb.spec.definitions import CompiledOp, CompiledRule
-from opdb.spec.family import Candidate, FamilyDef
 from opdb.spec.hashes import to_json
 from opdb.spec.lang.printer import to_text
 from opdb.spec.model import (
     BaseDef,
     Body,
     Configuration,
-    Decomposition,
     KernelDef,
     OpDef,
     Rule,
@@ -146,18 +144,9 @@ class Rows:
         definition = self._body(base, "base")
         self.bases[base.base] = self.add("base", definition_id=definition, name=base.base)
 
-    def add_op(self, own: OpDef, digest: str, candidates: Iterable[Candidate] = ()) -> int:
-        """Adds an op as its file states it, with its single-op candidates from families; its base must be added first.
-
-        Returns the id of the definition.
-        """
+    def add_op(self, own: OpDef, digest: str) -> int:
+        """Adds an op as its file states it; its base must be added first.  Returns the id of the definition."""
         definition = self._body(own, "op")
-        position = len(own.torch)
-        for candidate in candidates:
-            if candidate.op == own.op and isinstance(candidate.definition, TorchMapping):
-                for target in candidate.torch:
-                    self._mapping(definition, position, target, candidate.definition, candidate)
-                    position += 1
         self.add(
             "op",
             definition_id=definition,
@@ -209,7 +198,7 @@ class Rows:
             output=output,
             position=position,
             name=name,
-            **_shape(tensor.shape),
+            **shape_columns(tensor.shape),
             dtypes=" ".join(tensor.dtype),
             optional=tensor.optional,
             static=tensor.static,
@@ -312,14 +301,7 @@ class Rows:
         for position, dtype in enumerate(kernel.dtypes):
             self.add("kernel_dtype", kernel_id=ident, position=position, dtype=dtype)
 
-    def _mapping(
-        self,
-        definition: int,
-        position: int,
-        target: str,
-        mapping: TorchMapping,
-        candidate: Candidate | None = None,
-    ) -> None:
+    def _mapping(self, definition: int, position: int, target: str, mapping: TorchMapping) -> None:
         ident = self.add(
             "torch_mapping",
             definition_id=definition,
@@ -329,14 +311,13 @@ class Rows:
             why=mapping.why,
             source_id=self.source(mapping.source),
             signature=mapping.signature,
-            family=candidate and candidate.family,
-            rank=candidate.entry if candidate else 0,
         )
-        self._bindings("torch_binding", {"torch_mapping_id": ident}, mapping, BINDING_KINDS)
+        self.add_bindings("torch_binding", {"torch_mapping_id": ident}, mapping, BINDING_KINDS)
 
-    def _bindings(
+    def add_bindings(
         self, table: str, parent: dict[str, int], of: TorchMapping | Step, kinds: tuple[str, ...]
     ) -> None:
+        """The expressions of a mapping or a step, by kind."""
         for kind in kinds:
             for position, (name, expression) in enumerate(getattr(of, kind).items()):
                 self.add(table, **parent, kind=kind, position=position, name=name, expression=expression)
@@ -373,50 +354,8 @@ class Rows:
             if rows:
                 rule(0, "types", f"TYPES_{backend}", backend)
 
-    # -- families
 
-    def add_family(self, family: FamilyDef, candidates: Iterable[Candidate]) -> None:
-        """Adds a family and its chains; single-op candidates are rows of their op."""
-        value = family.model_dump(mode="json")
-        self.add("family", name=family.family, summary=family.summary, value=to_json(value))
-        for candidate in candidates:
-            if isinstance(candidate.definition, Decomposition):
-                self._chain(candidate, candidate.definition)
-
-    def _chain(self, candidate: Candidate, d: Decomposition) -> None:
-        ident = self.add(
-            "decomposition",
-            name=d.decomposition,
-            summary=d.summary,
-            guard=d.when,
-            why=d.why,
-            family=candidate.family,
-            rank=candidate.entry,
-        )
-        parent = {"decomposition_id": ident}
-        for position, target in enumerate(d.torch):
-            self.add("decomposition_target", **parent, position=position, target=target)
-        for kind, names in (("let", d.let), ("ignored", d.ignored)):
-            for position, (name, text) in enumerate(names.items()):
-                self.add(
-                    "decomposition_name", **parent, kind=kind, position=position, name=name, expression=text
-                )
-        for position, (name, tensor) in enumerate(d.tensors.items()):
-            shape = _shape(tensor.shape)
-            self.add(
-                "decomposition_tensor",
-                **parent,
-                position=position,
-                name=name,
-                **shape,
-                like_tensor=tensor.like or "",  # the op infers it
-            )
-        for position, step in enumerate(d.ops):
-            row = self.add("decomposition_step", **parent, position=position, op=step.op)
-            self._bindings("step_binding", {"decomposition_step_id": row}, step, BINDING_KINDS[:-1])
-
-
-def _shape(shape: list[str] | str | None) -> dict[str, str | None]:
+def shape_columns(shape: list[str] | str | None) -> dict[str, str | None]:
     return {
         "dims": to_json(shape) if isinstance(shape, list) else None,
         "shape": shape if isinstance(shape, str) else None,

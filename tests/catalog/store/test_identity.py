@@ -1,4 +1,7 @@
-"""YAML -> SQL -> YAML is the identity, for every spec file and for generated ops."""
+"""YAML -> SQL -> YAML is the identity, for every spec file and for generated ops.
+
+SQL has the meaning of families: their variants are expanded, their formulas are steps.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,14 @@ from hypothesis import strategies as st
 
 from opdb.catalog import migrate
 from opdb.catalog.schema.names import TABLES
-from opdb.catalog.store import Store, read_catalog
+from opdb.catalog.store import Store, families, read_catalog
 from opdb.catalog.store.load import load_catalog
 from opdb.catalog.store.write import Rows
 from opdb.core.dtypes import BY_SHORT
 from opdb.spec import files as spec
 from opdb.spec.backend import Backend
 from opdb.spec.catalog import Catalog, retired_of, socs_of
-from opdb.spec.family import FamilyDef
+from opdb.spec.family import FamilyDef, families_of
 from opdb.spec.model import STRENGTHS, BaseDef, OpDef
 
 pytestmark = pytest.mark.slow
@@ -36,7 +39,6 @@ def test_every_spec_file_survives_a_round_trip(store: Store, folder: Path) -> No
     assert catalog.hash == report.hash == store.catalog_hash() == read_catalog(folder).hash
     models: dict[str, Any] = {f"ops/{n}.yaml": m for n, m in catalog.own.items()}
     models |= {f"bases/{n}.yaml": m for n, m in catalog.bases.items()}
-    models |= {f"torch/{n}.yaml": m for n, m in catalog.families.items()}
     models |= {f"backends/{n}.yaml": b for n, b in catalog.backends.items()}
     models |= {spec.spec_name("errata", n): m for n, m in catalog.errata.items()}
     for name, model in models.items():
@@ -44,13 +46,16 @@ def test_every_spec_file_survives_a_round_trip(store: Store, folder: Path) -> No
         dumped = spec.dump(model)
         assert dumped == spec.dump(spec.load(type(model), document)), name
         assert spec.parse_document(dumped, name).data == document.data, name
+    read = spec.read_folder(folder)
+    assert families_of(read.families, read.ops) == catalog.families
+    paths = [f"torch/{n}.yaml" for n in catalog.families]
     side = {
         "socs.yaml": [s.data() for s in catalog.socs.values()],
         "retired.yaml": {k: list(v) for k, v in catalog.retired.items()},
     }
     for name, data in side.items():
         assert data == spec.parse_document((folder / name).read_text(), name).data, name
-    assert {*models, *side} == set(report.added)
+    assert {*models, *paths, *side} == set(report.added)
 
 
 BACKENDS: list[dict[str, Any]] = [
@@ -174,7 +179,8 @@ shapes = record(shape=texts | st.lists(texts, max_size=3), like=names)
 bindings = {k: st.dictionaries(names, texts, max_size=2) for k in ("inputs", "absent", "params", "outputs")}
 steps = record(op=names, **bindings)
 targets = st.lists(st.sampled_from(["aten.a.default", "aten.b.out", "c"]), min_size=1, unique=True)
-head = {"when": maybe, "why": maybe, "ignored": named(texts, "i")}
+errata = st.lists(st.sampled_from(["HTP-0001", "HTP-0002"]), max_size=2)
+head = {"when": maybe, "why": maybe, "ignored": named(texts, "i"), "avoids": errata}
 chains = record(
     candidate=st.just("chain"),
     summary=texts,
@@ -184,8 +190,8 @@ chains = record(
     ops=st.lists(steps, min_size=1, max_size=3),
     **head,
 )
-direct = record(torch=targets, op=st.just("Any"), source=sources, **head, **bindings)
-families = record(family=st.just("parts"), summary=texts, candidates=st.tuples(chains, direct).map(list))
+direct = record(torch=targets, op=st.just("Any"), signature=maybe, source=sources, **head, **bindings)
+groups = record(family=st.just("parts"), summary=texts, candidates=st.tuples(chains, direct).map(list))
 
 
 @pytest.fixture(scope="module")
@@ -199,15 +205,16 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Store:
 @given(
     op=record(op=st.just("Any"), package=texts, extends=st.none() | st.just("family"), **bodies()),
     base=record(base=st.just("family"), **bodies()),
-    parts=families,
+    parts=groups,
 )
 def test_generated_definitions_survive_a_round_trip(
     scratch: Store, op: dict[str, Any], base: dict[str, Any], parts: dict[str, Any]
 ) -> None:
+    group = FamilyDef.model_validate(parts)
     catalog = Catalog(
         {"Any": OpDef.model_validate(op)},
         {"family": BaseDef.model_validate(base)},
-        {"parts": FamilyDef.model_validate(parts)},
+        families_of({"parts": group}, {}),
         {b["backend"]: Backend.model_validate(b) for b in BACKENDS},
         socs_of([{"chip": "SM8650", "htp_arch": 75}, {"chip": "A", "more": {"b": None}}]),
         retired_of({"rules": ["Any.C9", {"name": "Any.C8"}]}),
@@ -220,8 +227,8 @@ def test_generated_definitions_survive_a_round_trip(
         rows.add_socs(catalog.socs.values(), models=False)
         rows.add_retired(catalog.retired)
         rows.add_base(catalog.bases["family"])
-        rows.add_op(catalog.own["Any"], catalog.op_hash("Any"), catalog.candidates)
-        rows.add_family(catalog.families["parts"], catalog.candidates)
+        rows.add_op(catalog.own["Any"], catalog.op_hash("Any"))
+        families.add(rows, catalog.families["parts"])
         rows.flush()
         found = load_catalog(writer)
     assert found == catalog and found.hash == catalog.hash

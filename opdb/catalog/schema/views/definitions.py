@@ -14,6 +14,17 @@ rule AS (
   WHERE r.own = 1 OR r.backend_id IS NULL
      OR NOT EXISTS (SELECT 1 FROM own WHERE own.op = r.op AND own.backend_id = r.backend_id))"""
 
+#: "torch": the targets that each op is a form of, those of its own spec first.
+_TORCH = f"""mapping AS ({merged("torch_mapping", "target")}),
+torch AS (
+  SELECT m.op, m.target, 0 AS of_family, m.place FROM mapping AS m
+  UNION ALL
+  SELECT s.op, t.target, 1, row_number() OVER (PARTITION BY s.op ORDER BY f.name, c.position, t.position)
+  FROM family AS f
+  JOIN candidate AS c ON c.family_id = f.id AND c.form = 'op'
+  JOIN candidate_step AS s ON s.candidate_id = c.id
+  JOIN candidate_target AS t ON t.candidate_id = c.id)"""
+
 
 def ops(d: Dialect) -> str:
     slot = (
@@ -25,7 +36,7 @@ def ops(d: Dialect) -> str:
     own, base = "h.id = o.definition_id", "h.id = b.definition_id"
     return f"""
 WITH {PART}, slot AS ({merged("op_tensor")}), param AS ({merged("op_param")}),
-place AS ({merged("op_backend", "backend_id")}), mapping AS ({merged("torch_mapping", "target")}),
+place AS ({merged("op_backend", "backend_id")}), {_TORCH},
 head AS (
   SELECT h.id, NULLIF(h.summary, '') AS summary, s.text AS source
   FROM definition AS h LEFT JOIN source AS s ON s.id = h.source_id),
@@ -35,7 +46,7 @@ SELECT o.name AS op, o.package, b.name AS extends,
        COALESCE({d.joined("x.name", ", ", "param AS x WHERE x.op = o.name", "x.place")}, '') AS params,
        COALESCE({outputs}, '') AS outputs,
        COALESCE({d.joined("b.name", ", ", backends, "x.place")}, '') AS backends,
-       COALESCE({d.joined("x.target", ", ", "mapping AS x WHERE x.op = o.name", "x.place")}, '') AS torch,
+       COALESCE({d.joined("x.target", ", ", "torch AS x WHERE x.op = o.name", "x.of_family, x.place")}, '') AS torch,
        COALESCE(counted.rules, 0) AS rules,
        COALESCE((SELECT k.function FROM kernel AS k WHERE k.definition_id = o.definition_id),
                 (SELECT k.function FROM kernel AS k WHERE k.definition_id = b.definition_id)) AS kernel,
@@ -70,25 +81,28 @@ FROM op_type_row AS t JOIN op_type_cell AS c ON c.op_type_row_id = t.id"""
 
 
 def torch(d: Dialect) -> str:
-    def bound(kind: str) -> str:
-        rows = f"torch_binding AS x WHERE x.torch_mapping_id = m.id AND x.kind = '{kind}'"
-        text = d.joined("x.name || ': ' || x.expression", "; ", rows, "x.position")
+    def said(rows: str, kind: str) -> str:
+        text = d.joined("x.name || ': ' || x.expression", "; ", f"{rows} AND x.kind = '{kind}'", "x.position")
         return f"{text} AS {kind}"
 
-    steps = d.joined("x.op", ", ", "decomposition_step AS x WHERE x.decomposition_id = h.id", "x.position")
-    ignored = d.joined(
-        "x.name || ': ' || x.expression", "; ",
-        "decomposition_name AS x WHERE x.decomposition_id = h.id AND x.kind = 'ignored'", "x.position",
-    )  # fmt: skip
+    mapped = [said("torch_binding AS x WHERE x.torch_mapping_id = m.id", kind) for kind in BINDING_KINDS]
+    bound = [said("step_binding AS x WHERE x.candidate_step_id = s.id", kind) for kind in BINDING_KINDS[:-1]]
+    ignored = said("candidate_name AS x WHERE x.candidate_id = c.id", "ignored")
+    steps = d.joined("x.op", ", ", "candidate_step AS x WHERE x.candidate_id = c.id", "x.position")
     return f"""
 WITH {PART}, mapping AS ({merged("torch_mapping", "target")})
 SELECT m.target AS torch_op, 'op' AS form, m.op AS ops, CAST(NULL AS TEXT) AS decomposition, m.guard AS "when", m.why,
-       {", ".join(map(bound, BINDING_KINDS))}, m.family, m.rank + 1 AS place, s.text AS source
-FROM mapping AS m LEFT JOIN source AS s ON s.id = m.source_id
+       {", ".join(mapped)}, CAST(NULL AS TEXT) AS family, 1 AS place, e.text AS source
+FROM mapping AS m LEFT JOIN source AS e ON e.id = m.source_id
 UNION ALL
-SELECT t.target, 'decomposition', {steps}, h.name, h.guard, h.why,
-       {", ".join("NULL" for _ in BINDING_KINDS[:-1])}, {ignored}, h.family, h.rank + 1, NULL
-FROM decomposition_target AS t JOIN decomposition AS h ON h.id = t.decomposition_id"""
+SELECT t.target, CASE c.form WHEN 'chain' THEN 'decomposition' ELSE c.form END, {steps},
+       CASE c.form WHEN 'chain' THEN c.name END, c.guard, c.why,
+       {", ".join(bound)}, {ignored}, f.name, c.entry + 1, e.text
+FROM candidate_target AS t
+JOIN candidate AS c ON c.id = t.candidate_id
+JOIN family AS f ON f.id = c.family_id
+LEFT JOIN candidate_step AS s ON c.form = 'op' AND s.candidate_id = c.id
+LEFT JOIN source AS e ON e.id = c.source_id"""
 
 
 def op_torch(d: Dialect) -> str:
@@ -97,7 +111,7 @@ WITH {PART}, mapping AS ({merged("torch_mapping", "target")})
 SELECT m.op, m.target AS torch_op FROM mapping AS m
 UNION
 SELECT s.op, t.target
-FROM decomposition_target AS t JOIN decomposition_step AS s ON s.decomposition_id = t.decomposition_id"""
+FROM candidate_target AS t JOIN candidate_step AS s ON s.candidate_id = t.candidate_id"""
 
 
 def unchecked(d: Dialect) -> str:
