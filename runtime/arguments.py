@@ -35,7 +35,10 @@ def pool_over(size: Ints, kernel: Ints, stride: Ints, padding: Ints, out: Ints) 
 
 def same_padding(word: str, kernel: Ints, dilation: Ints) -> list[list[int]]:
     """The padding before and after each dimension that a word stands for: none, or such that the size stays the same."""
-    reach = [d * (k - 1) if word == "same" else 0 for d, k in zip(expand(dilation, len(kernel)), kernel, strict=True)]
+    reach = [
+        d * (k - 1) if word == "same" else 0
+        for d, k in zip(expand(dilation, len(kernel)), kernel, strict=True)
+    ]
     return [[r // 2, (r + 1) // 2] for r in reach]
 
 

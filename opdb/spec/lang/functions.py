@@ -85,7 +85,7 @@ FUNCTIONS: dict[str, Function] = {
                  (("of_rank([2, 3], 4)", [1, 1, 2, 3]), ("of_rank([2, 3], 2)", [2, 3]), ("of_rank([2, 3], 1)", None), ("of_rank([], 65)", None)),
                  partial=True),
         Function("axes_of", (_LIST, (INT,)), INTS, "axes_of", "opdb_axes_of",
-                 "the axes {0} of {1} dimensions, in order and counted from the first (all where there is none)",
+                 "the axes {0} of {1} dimensions in order, counted from the first; all where there is none",
                  (("axes_of([0 - 1, 0], 3)", [0, 2]), ("axes_of([], 2)", [0, 1]), ("axes_of([5], 3)", [2]), ("axes_of([1], 0)", []),
                   ("axes_of([1], 65)", None)), partial=True),
         Function("bit", ((INT,), (INT,)), INT, "bit", "opdb_bit", "bit {1} of {0}",
