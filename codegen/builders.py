@@ -21,8 +21,8 @@ from opdb.codegen.constants import PACKAGE
 from opdb.codegen.environment import python_string, render
 from opdb.codegen.rules import module
 from opdb.core.errors import OpdbError, Problem, SpecError
-from opdb.runtime import forms as lowering
 from opdb.runtime import arguments, per_channel, tensors
+from opdb.runtime import forms as lowering
 from opdb.runtime import windows as constants
 from opdb.spec.catalog import Catalog
 from opdb.spec.definitions import CompileError, Param
