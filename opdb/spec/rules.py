@@ -42,7 +42,9 @@ def dump_data(data: Any) -> str:
 def _styled(value: Any, at: At) -> Any:
     """Shapes, rows and samples in flow style; the rest in block style."""
     if isinstance(value, dict):
-        flow = (len(at) >= 2 and at[0] == "samples") or "dtypes" in (at[-3:-2] if at[:1] == ("backends",) else ())
+        flow = (len(at) >= 2 and at[0] == "samples") or "dtypes" in (
+            at[-3:-2] if at[:1] == ("backends",) else ()
+        )
         flow = flow or (at[:1] == ("candidates",) and len(at) > 2 and at[-1] != "ignored" and _short(value))
         out = CommentedMap((k, _styled(v, (*at, k))) for k, v in value.items())
         if flow:

@@ -28,12 +28,19 @@ ORIGIN = ("since", "until", "source")
 Data = dict[str, Any]
 
 
-def no_type(name: object) -> str:
+def no_type(name: str) -> str:
     """The complaint about a word that is no data type."""
-    close = difflib.get_close_matches(str(name), [*BY_SHORT, *LISTS], 1)
+    close = difflib.get_close_matches(name, [*BY_SHORT, *LISTS], 1)
     if name in LISTS:
         return f"'{name}' is a list of data types by name, which stands alone, not in brackets"
     return f"'{name}' is not a data type; " + (f"did you mean '{close[0]}'?" if close else "e.g. f32, uq8")
+
+
+def no_list(name: str) -> str:
+    """The complaint about a word where only a list can stand."""
+    close = difflib.get_close_matches(name, LISTS, 1)
+    cure = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(LISTS)}"
+    return f"'{name}' is not the name of a list of data types; {cure}"
 
 
 def expanded(document: Document) -> Document:
@@ -46,8 +53,10 @@ def expanded(document: Document) -> Document:
     if isinstance(backends, dict):
         data["backends"] = {name: reading.backend(name, b) for name, b in backends.items()}
     kernel = data.get("kernel")
-    if isinstance(kernel, dict) and "dtypes" in kernel:
+    if isinstance(kernel, dict) and isinstance(kernel.get("dtypes"), str):
         data["kernel"] = kernel | {"dtypes": _types(kernel["dtypes"])}
+        if kernel["dtypes"] not in LISTS:
+            reading.fault(("kernel", "dtypes"), no_list(kernel["dtypes"]))
     if reading.problems:
         raise SpecError(reading.problems)
     return replace(document, data=data, places=reading.places)
@@ -73,7 +82,10 @@ class _Reading:
         out = {k: v for k, v in data.items() if k != "versions"}
         groups = data.get("versions", [])
         if not isinstance(groups, list):
-            self.fault(("backends", name, "versions"), "expected a list, each entry with since, until or source, and dtypes")
+            self.fault(
+                ("backends", name, "versions"),
+                "expected a list, each entry with since, until or source, and dtypes",
+            )
             return out
         for i, group in enumerate(groups):
             self.group(("backends", name), out, i, group)
@@ -127,7 +139,9 @@ def _named(cell: Any) -> Any:
 
 def _grouped(backend: Mapping[str, Any]) -> Data:
     """Rows that have a version behind all that have none, as groups; what stands before others keeps its place."""
-    rows = {c: [{k: _named(v) for k, v in row.items()} for row in g] for c, g in backend.get("dtypes", {}).items()}
+    rows = {
+        c: [{k: _named(v) for k, v in row.items()} for row in g] for c, g in backend.get("dtypes", {}).items()
+    }
     origins = dict(backend.get("configurations", {}))
     groups: list[Data] = []
     for config in reversed(rows):
@@ -138,5 +152,9 @@ def _grouped(backend: Mapping[str, Any]) -> Data:
             groups.insert(0, {**{k: origin[k] for k in ORIGIN if k in origin}, "dtypes": {}})
         groups[0]["dtypes"] = {config: rows[config], **groups[0]["dtypes"]}
     late = {config for group in groups for config in group["dtypes"]}
-    parts = {"dtypes": {c: g for c, g in rows.items() if c not in late}, "versions": groups, "configurations": origins}
+    parts = {
+        "dtypes": {c: g for c, g in rows.items() if c not in late},
+        "versions": groups,
+        "configurations": origins,
+    }
     return {k: v for k, v in {**backend, **parts}.items() if v or k not in parts}
