@@ -254,15 +254,15 @@ def _rewritten(node: Node, change: Callable[[Node], Node]) -> Node:
     return change(replace(node, args=tuple(_rewritten(a, change) for a in node.args), value=value))
 
 
-def read_later(form: CompiledDecomposition) -> dict[str, Node]:
+def lets_of_ops(form: CompiledDecomposition) -> dict[str, Node]:
     """The named expressions that the ops read, and not only the guard, in which they stand for themselves."""
     found: dict[str, Node] = {}
     read = {name for node in read_by_ops(form) for name in free_names(node)}
-    for name, node in reversed(form.lets.items()):
+    for name, node in reversed([*form.lets.items()]):
         if name in read:
             found[name] = node
             read |= set(free_names(node))
-    return dict(reversed(found.items()))
+    return dict(reversed([*found.items()]))
 
 
 class _Function:
@@ -419,7 +419,7 @@ class _Function:
         dropped = self._dropped(steps)
         self.lowering |= {"Chain", "New"} if self.new else {"lowered_op"} if several else {"one_op"}
         self.lowering |= {"unused"} if dropped else set()
-        lets = {n: self.text(node) for n, node in read_later(several).items()} if several else {}
+        lets = {n: self.text(node) for n, node in lets_of_ops(several).items()} if several else {}
         ops = [self._op(s) for s in steps]
         return {
             "decomposition": several.name if several else None,
