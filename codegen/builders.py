@@ -21,8 +21,8 @@ from opdb.codegen.constants import PACKAGE
 from opdb.codegen.environment import python_string, render
 from opdb.codegen.rules import module
 from opdb.core.errors import OpdbError, Problem, SpecError
+from opdb.runtime import arguments, per_channel, tensors
 from opdb.runtime import forms as lowering
-from opdb.runtime import per_channel, tensors
 from opdb.runtime import windows as constants
 from opdb.spec.catalog import Catalog
 from opdb.spec.definitions import CompileError, Param
@@ -43,6 +43,7 @@ from opdb.spec.mapping import (
     guarded,
     may_be_none,
     plain_type,
+    read_by_ops,
     results_read,
     unaccounted,
 )
@@ -54,7 +55,7 @@ FOLDER = "generated/python/builders"
 #: Functions that create a tensor; generated calls pass the tensor whose dtype they take.
 MAKERS = tuple(f.name for f in FUNCTIONS.values() if f.params and set(f.params[-1]) == {TENSOR, DTYPE})
 #: The modules of opdb.runtime that define the functions of torch mappings.
-HOMES = (per_channel, constants, lowering, tensors)
+HOMES = (arguments, per_channel, constants, lowering, tensors)
 #: Names that builders use themselves, besides the functions of the rule language.
 OWN_NAMES = (
     frozenset({"all", "any", "map", "node", "given", "listed", "smallest", "largest", "same"})
@@ -253,6 +254,17 @@ def _rewritten(node: Node, change: Callable[[Node], Node]) -> Node:
     return change(replace(node, args=tuple(_rewritten(a, change) for a in node.args), value=value))
 
 
+def lets_of_ops(form: CompiledDecomposition) -> dict[str, Node]:
+    """The named expressions that the ops read, and not only the guard, in which they stand for themselves."""
+    found: dict[str, Node] = {}
+    read = {name for node in read_by_ops(form) for name in free_names(node)}
+    for name, node in reversed([*form.lets.items()]):
+        if name in read:
+            found[name] = node
+            read |= set(free_names(node))
+    return dict(reversed([*found.items()]))
+
+
 class _Function:
     """The texts of one builder, and their imports."""
 
@@ -407,7 +419,7 @@ class _Function:
         dropped = self._dropped(steps)
         self.lowering |= {"Chain", "New"} if self.new else {"lowered_op"} if several else {"one_op"}
         self.lowering |= {"unused"} if dropped else set()
-        lets = {n: self.text(node) for n, node in several.lets.items()} if several else {}
+        lets = {n: self.text(node) for n, node in lets_of_ops(several).items()} if several else {}
         ops = [self._op(s) for s in steps]
         return {
             "decomposition": several.name if several else None,

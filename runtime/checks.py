@@ -14,6 +14,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 MAX_DIM, MAX_RANK = 2**31 - 1, 16  # limits of a tensor, as in opdb.core.op_config
+MASK_BITS = 32  # width of a parameter that is a mask
 MAX_LIST = 64  # maximum length of a list that a rule computes (OPDB_MAX_LIST)
 #: The effect of breaking a rule.  ``require``: the op is rejected.  ``expect``: a warning, because the backend only
 #: prefers the rule or does not check it.
@@ -193,6 +194,27 @@ def expand(values: Ints, n: int) -> list[int]:
     if len(values) not in (1, n) or not 0 <= n <= MAX_LIST:
         raise Undecidable(f"{len(values)} values cannot stand for {n}")
     return list(values) if len(values) == n else [values[0]] * n
+
+
+def of_rank(shape: Ints, n: int) -> list[int]:
+    """``shape`` with ones in front, so that it has ``n`` dimensions."""
+    if not len(shape) <= n <= MAX_LIST:
+        raise Undecidable(f"{len(shape)} dimensions cannot be {n}")
+    return [1] * (n - len(shape)) + list(shape)
+
+
+def axes_of(axes: Ints, rank: int) -> list[int]:
+    """``axes`` in order, each once, negative ones counted from the last of ``rank`` dimensions; all of these where there is none."""
+    every = indices(rank)
+    named = {a % rank for a in axes} if every else ()
+    return [i for i in every if i in named or not axes]
+
+
+def bit(mask: int, i: int) -> int:
+    """Bit ``i`` of a mask: 0 or 1."""
+    if not 0 <= i < MASK_BITS:
+        raise Undecidable(f"a mask has no bit {i}")
+    return mask >> i & 1
 
 
 def inferred(shape: Ints) -> list[int]:

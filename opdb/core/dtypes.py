@@ -58,6 +58,19 @@ DTYPES: tuple[DType, ...] = (
 BY_SHORT: dict[str, DType] = {d.short: d for d in DTYPES}
 BY_QNN: dict[str, DType] = {d.qnn: d for d in DTYPES}
 
+#: Lists that many specs have, by the name that stands for them there: in rows of types, and under ``kernel``.
+LISTS: dict[str, tuple[str, ...]] = {
+    name: tuple(text.split())
+    for name, text in {
+        "any_type": "i4 i8 i16 i32 i64 u4 u8 u16 u32 u64 f16 f32 f64 bf16 sq4 sq8 sq16 sq32 uq4 uq8 uq16 uq32 bool8",
+        "any_number": "i4 i8 i16 i32 i64 u4 u8 u16 u32 u64 f16 f32 f64 bf16 sq4 sq8 sq16 sq32 uq4 uq8 uq16 uq32",
+        "whole_bytes": "i8 i16 i32 i64 u8 u16 u32 u64 f16 f32 f64 bf16 sq8 sq16 sq32 uq8 uq16 uq32 bool8",
+        "real": "f16 f32 bf16 sq8 sq16 uq8 uq16",
+        "computed": "f32 f16 bf16 uq8 sq8 uq16 sq16 i32 u32 i8 u8 i16 u16 i64 u64",
+        "computed_or_bool": "f32 f16 bf16 uq8 sq8 uq16 sq16 i32 u32 i8 u8 i16 u16 i64 u64 bool8",
+    }.items()
+}
+
 
 def lookup(name: str) -> DType | None:
     """The type with this short name, QNN name or QNN macro, or None.  e.g. "uq8", "UFIXED_POINT_8"."""

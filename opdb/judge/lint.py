@@ -158,7 +158,8 @@ def _candidate_faults(catalog: Catalog, candidate: Candidate, target: str) -> It
 
 def _spelling(document: Document, canonical: str) -> Iterator[Problem]:
     """A problem at the first line where the data or its order differ from the canonical text."""
-    if _items(parse_document(canonical, document.path).data) == _items(document.data):
+    as_written, as_it_should_be = (parse_document(t, document.path).data for t in (document.text, canonical))
+    if _items(as_written) == _items(as_it_should_be):
         return
     yield Problem(document.path, 0, 0, "not in canonical spelling; 'opdb show' prints it as it should be")
 

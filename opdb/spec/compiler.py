@@ -18,6 +18,7 @@ from opdb.spec.fields import RESERVED
 from opdb.spec.lang.nodes import BOOL, FLOAT, INT, INTS, ROWS, STR, TENSOR, TENSORS, Name, Node, Scope
 from opdb.spec.model import Configuration, KernelDef, OpDef, ParamDef, Rule, Unchecked
 from opdb.spec.shape_rules import KNOWN, ShapeRules, is_shape
+from opdb.spec.spelling import no_type
 
 RANGES = {"u8": (0, 255), "u16": (0, 65535), "u32": (0, 2**32 - 1), "i8": (-128, 127), "i16": (-32768, 32767),
           "i32": (-(2**31), 2**31 - 1), "i64": (-(2**63), 2**63 - 1), "u64": (0, 2**63 - 1)}  # fmt: skip
@@ -220,7 +221,7 @@ class _Compiler(ShapeRules):
                         )
                     for dtype in cell:
                         if dtype not in BY_SHORT:
-                            self.fault((*at, slot), f"'{dtype}' is not a data type; e.g. f32, uq8")
+                            self.fault((*at, slot), no_type(dtype))
                 for slot in self.op.slots:
                     if slot not in row:
                         self.fault(at, f"the row has no cell for '{slot}'")

@@ -20,9 +20,10 @@ from opdb.spec.document import At, Document, parse_document
 from opdb.spec.erratum import DATE, ID, NAME, Erratum
 from opdb.spec.family import FamilyDef
 from opdb.spec.fields import IDENTIFIER, SOURCE
-from opdb.spec.model import KERNEL, BaseDef, OpDef, resolve
+from opdb.spec.model import KERNEL, BaseDef, Body, OpDef, resolve
 from opdb.spec.paths import SIDE_FILES, spec_files, spec_name
 from opdb.spec.rules import dump as dump
+from opdb.spec.spelling import expanded
 
 M = TypeVar("M", bound=BaseModel)
 __all__ = [
@@ -62,6 +63,8 @@ def load(model: type[M], document: Document) -> M:
     if not isinstance(document.data, dict):
         raise SpecError([Problem(document.path, 1, 1, "expected a mapping; e.g. op: Relu")])
     try:
+        if issubclass(model, Body):
+            document = expanded(document)
         return model.model_validate(document.data)
     except ValidationError as error:
         raise SpecError([_pydantic_problem(document, model, dict(e)) for e in error.errors()]) from None
@@ -178,7 +181,7 @@ def gather(
         if name in known:
             continue
         try:
-            documents[name] = parse_document(path.read_text(encoding="utf-8"), name)
+            documents[name] = expanded(parse_document(path.read_text(encoding="utf-8"), name))
         except SpecError as error:
             problems += error.problems
         except (OSError, UnicodeDecodeError) as error:
@@ -235,4 +238,4 @@ def gather(
 
 def reread(folder: Path, name: str) -> Document:
     """Parses a file known to be valid again, for the places in it."""
-    return parse_document(spec_files(folder)[name].read_text(encoding="utf-8"), name)
+    return expanded(parse_document(spec_files(folder)[name].read_text(encoding="utf-8"), name))

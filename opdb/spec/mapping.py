@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from opdb.spec.definitions import CompiledOp, CompileError, Fault, TypeRow
-from opdb.spec.lang.analyse import free_names
+from opdb.spec.lang.analyse import free_names, inlined
 from opdb.spec.lang.nodes import (
     BOOL,
     DTYPE,
@@ -190,13 +190,9 @@ def compile_decomposition(
 ) -> CompiledDecomposition:
     """Compiles ``definition`` for ``target``, one of its torch targets."""
     reader = _Reader(torch_scope(schema), schema)
-    when = None if definition.when is None else reader.parse(definition.when, ("when",), BOOL)
-    lets: dict[str, Node] = {}
-    for name, text in definition.let.items():
-        node = reader.parse(text, ("let", name), LET)
-        if node is not None:
-            lets[name] = node
-            reader.add(name, Name(node.type, node.range), ("let", name))
+    lets = reader.lets(definition)
+    guard = None if definition.when is None else reader.parse(definition.when, ("when",), BOOL)
+    when = None if guard is None else inlined(guard, _arguments_of(lets))
     names = reader.intermediates(definition)
     for name in names:
         reader.add(name, Name(TENSOR), ("tensors", name))
@@ -216,24 +212,36 @@ def compile_decomposition(
         target, definition, schema, reader.scope, when, lets, tuple(tensors), tuple(steps)
     )
     if not reader.faults:
-        read = {name for node in _nodes(made) for name in free_names(node)}
+        read = {name for node in (*_nodes(made), *filter(None, [guard])) for name in free_names(node)}
         for name in lets.keys() - read:
             reader.fault(("let", name), f"nothing reads '{name}'; delete it")
     reader.finish()
     return made
 
 
+def _arguments_of(lets: Mapping[str, Node]) -> Mapping[str, Node]:
+    """Named expressions in terms of arguments alone: a guard is asked before anything is named."""
+    found: dict[str, Node] = {}
+    for name, node in lets.items():
+        found[name] = inlined(node, found)
+    return found
+
+
 def _nodes(of: CompiledMapping | CompiledDecomposition) -> list[Node]:
     """All expressions of a mapping or decomposition."""
-    nodes = [] if of.when is None else [of.when]
+    named = [*of.lets.values()] if isinstance(of, CompiledDecomposition) else []
+    return [*filter(None, [of.when]), *read_by_ops(of), *named]
+
+
+def read_by_ops(of: CompiledMapping | CompiledDecomposition) -> list[Node]:
+    """The expressions of the ops and of the tensors between them."""
     steps: Sequence[CompiledMapping | CompiledStep] = [of] if isinstance(of, CompiledMapping) else of.steps
-    for step in steps:
-        for group in (step.inputs, step.absent, step.params, step.outputs):
-            nodes += group.values()
-    if isinstance(of, CompiledDecomposition):
-        nodes += of.lets.values()
-        nodes += [n for t in of.tensors for n in (t.shape, t.like) if n is not None]
-    return nodes
+    groups = [g for s in steps for g in (s.inputs, s.absent, s.params, s.outputs)]
+    tensors = of.tensors if isinstance(of, CompiledDecomposition) else ()
+    return [
+        *(node for group in groups for node in group.values()),
+        *(n for t in tensors for n in (t.shape, t.like) if n is not None),
+    ]
 
 
 def _enums(ops: Sequence[CompiledOp], reader: _Reader) -> None:
@@ -262,6 +270,16 @@ class _Reader:
         if name in self.scope.names:
             self.fault(at, f"'{name}' is the name of something else already; choose another")
         self.scope = self.scope.with_names({name: value})
+
+    def lets(self, definition: Decomposition) -> dict[str, Node]:
+        """The named expressions; each is a name for what comes after it."""
+        found: dict[str, Node] = {}
+        for name, text in definition.let.items():
+            node = self.parse(text, ("let", name), LET)
+            if node is not None:
+                found[name] = node
+                self.add(name, Name(node.type, node.range), ("let", name))
+        return found
 
     def parse(
         self, text: str, at: Place, want: str | tuple[str, ...], scope: Scope | None = None

@@ -23,6 +23,7 @@ from pydantic import (
 from opdb.core.dtypes import BY_SHORT
 from opdb.runtime.checks import RuleStrength
 from opdb.spec.fields import IDENTIFIER, Expression, Identifier, Model, Source, WithShort, listed
+from opdb.spec.spelling import no_type
 from opdb.spec.tiling import Tiling
 
 KERNEL = r"^opdb_[a-z0-9_]+$"  # no other C functions are called
@@ -54,7 +55,7 @@ class TensorDef(WithShort):
     def _sound(self) -> TensorDef:
         for d in self.dtype:
             if d not in BY_SHORT:
-                raise ValueError(f"'{d}' is not a data type; e.g. f32, uq8")
+                raise ValueError(no_type(d))
         return self
 
     def _short(self, kept: dict[str, Any]) -> Any:
@@ -290,7 +291,7 @@ class KernelDef(Model):
             raise ValueError("a generated function has no 'arguments', 'computes' or 'scratch' of its own")
         for d in self.dtypes:
             if d not in BY_SHORT:
-                raise ValueError(f"'{d}' is not a data type; e.g. f32, uq8")
+                raise ValueError(no_type(d))
         return self
 
 

@@ -10,6 +10,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.scalarstring import LiteralScalarString
 
+from opdb.spec.spelling import shortened
+
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
@@ -19,6 +21,8 @@ At = tuple[str | int, ...]
 def dump(model: BaseModel) -> str:
     """The canonical YAML of a model: short spellings, fields in the order of the file format."""
     data = model.model_dump(mode="json")
+    if "op" in data or "base" in data:
+        data = shortened(data)
     if "erratum" not in data:  # in an erratum, op is not the name
         first = ("op", "base", "family", "backend", "package", "extends")
         data = {k: data[k] for k in first if k in data} | {k: v for k, v in data.items() if k not in first}
@@ -38,7 +42,9 @@ def dump_data(data: Any) -> str:
 def _styled(value: Any, at: At) -> Any:
     """Shapes, rows and samples in flow style; the rest in block style."""
     if isinstance(value, dict):
-        flow = (len(at) >= 2 and at[0] == "samples") or (len(at) == 5 and at[2] == "dtypes")
+        flow = (len(at) >= 2 and at[0] == "samples") or "dtypes" in (
+            at[-3:-2] if at[:1] == ("backends",) else ()
+        )
         flow = flow or (at[:1] == ("candidates",) and len(at) > 2 and at[-1] != "ignored" and _short(value))
         out = CommentedMap((k, _styled(v, (*at, k))) for k, v in value.items())
         if flow:

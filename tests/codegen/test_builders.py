@@ -139,6 +139,7 @@ def test_the_texts_are_clean_and_import_little(full: Catalog, tmp_path: Path) ->
         imported = {n.module for n in ast.walk(ast.parse(text)) if isinstance(n, ast.ImportFrom)}
         assert imported <= {
             "__future__",
+            "opdb.runtime.arguments",
             "opdb.runtime.per_channel",
             "opdb.runtime.checks",
             "opdb.runtime.windows",

@@ -166,6 +166,7 @@ class Writer:
             lambda d: f"{self.atom(TENSOR, d)}.{self.source.choice(('rank', 'axis'))}",
             lambda d: f"len({self.write(self.source.choice((INTS, TENSORS)), d)})",
             lambda d: f"{self.source.choice(('prod', 'sum'))}({self.write(INTS, d)})",
+            lambda d: f"bit({self.write(INT, d)}, {self.write(INT, d)})",
             lambda d: f"{self.source.choice(('min', 'max'))}({self.write(INT, d)}, {self.write(INT, d)})",
             lambda d: self._comprehension(self.source.choice(("sum", "min", "max")), INT, d),
         ]
@@ -269,7 +270,7 @@ class Writer:
                 f"range({w(INT, d)})" if self.source.integer(0, 1) else f"range({w(INT, d)}, {w(INT, d)})"
             ),
             lambda d: f"reduced({w(INTS, d)}, {w(INTS, d)}, {w(BOOL, d)})",
-            lambda d: f"expand({w(INTS, d)}, {w(INT, d)})",
+            lambda d: f"{self.source.choice(('expand', 'of_rank', 'axes_of'))}({w(INTS, d)}, {w(INT, d)})",
             lambda d: self._comprehension("list", INT, d),
         ]
 

@@ -239,6 +239,27 @@ def test_faulty_decompositions_are_rejected(catalog: Catalog) -> None:
         )
 
 
+def test_a_guard_reads_names_of_let_as_what_they_stand_for(catalog: Catalog) -> None:
+    let = {"rows": "self.shape[0]", "many": "all(s > rows for s in mat2.shape)"}
+    definition = Decomposition.model_validate(
+        {
+            "decomposition": "product",
+            "summary": "A product.",
+            "torch": "aten.mm.default",
+            "when": "many and rows > 1",
+            "let": let,
+            "ops": [{"op": "MatMul", "inputs": {"a": "self", "b": "mat2"}, "outputs": {"y": "result"}}],
+        }
+    )
+    schema = aten_schema("aten.mm.default")
+    made = compile_decomposition(
+        definition, "aten.mm.default", {"MatMul": catalog.compiled("MatMul")}, schema
+    )
+    assert made.when is not None
+    assert to_text(made.when) == "all(s > self.shape[0] for s in mat2.shape) and self.shape[0] > 1"
+    assert Steps(catalog).faults(let={"more": "1"}, when="beta == 1 and alpha == 1 and more == 1") == []
+
+
 @pytest.mark.parametrize(
     ("op", "slot", "source"),
     [

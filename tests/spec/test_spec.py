@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opdb.core.dtypes import BY_SHORT, LISTS
 from opdb.core.errors import SpecError
 from opdb.spec.document import parse_document
 from opdb.spec.family import FamilyDef
@@ -51,6 +52,67 @@ def test_short_and_long_spellings_are_equivalent(short: str, long: str) -> None:
     head = "op: Made\noutputs:\n  y: any\n"
     a, b = (load(OpDef, parse_document(head + text + "\n", "x.yaml")) for text in (short, long))
     assert a == b and dump(a) == dump(b)
+
+
+ROWS = """op: Made
+inputs:
+  x: [S...]
+outputs:
+  y: [S...]
+backends:
+  HTP:
+    dtypes:
+      A:
+        - {x: f32, y: f32}
+%s"""
+LONG = """      B:
+        - {x: [f16, f32, bf16, sq8, sq16, uq8, uq16], y: f16}
+      C:
+        - {x: u8, y: u8}
+      D:
+        - {x: i8, y: i8}
+    configurations:
+      B: {since: '2.47', source: probe}
+      C: {since: '2.47', source: probe}
+      D: {until: '2.40'}
+"""
+SHORT = """    versions:
+      - since: '2.47'
+        source: probe
+        dtypes:
+          B:
+            - {x: real, y: f16}
+          C:
+            - {x: u8, y: u8}
+      - until: '2.40'
+        dtypes:
+          D:
+            - {x: i8, y: i8}
+"""
+
+
+def test_rows_of_a_version_and_lists_by_name() -> None:
+    long, short = (load(OpDef, parse_document(ROWS % text, "x.yaml")) for text in (LONG, SHORT))
+    assert long == short and long.model_dump() == short.model_dump()
+    assert list(short.backends["HTP"].dtypes) == ["A", "B", "C", "D"]
+    assert short.backends["HTP"].dtypes["B"][0]["x"] == list(LISTS["real"])
+    assert dump(long) == ROWS % SHORT
+
+
+def test_rows_before_others_stay_where_they_are() -> None:
+    """The first row that fits counts, so that no spelling may move one."""
+    text = ROWS % LONG.replace("      D: {until: '2.40'}\n", "")
+    model = load(OpDef, parse_document(text, "x.yaml"))
+    assert list(model.backends["HTP"].dtypes) == ["A", "B", "C", "D"]
+    assert "versions" not in dump(model) and "configurations" in dump(model)
+    assert load(OpDef, parse_document(dump(model), "x.yaml")) == model
+
+
+def test_names_of_lists_are_no_types() -> None:
+    assert not LISTS.keys() & BY_SHORT.keys()
+    assert len(set(LISTS.values())) == len(LISTS)
+    for types in LISTS.values():
+        assert set(types) <= BY_SHORT.keys() and len(set(types)) == len(types)
 
 
 def test_numbers_stay_numbers() -> None:

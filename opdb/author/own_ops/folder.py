@@ -90,8 +90,8 @@ def drafted(op: str, found: Sequence[Collection], file: Path) -> tuple[str, list
 def with_kernel(text: str, each: str | None, package_name: str | None, like: OpDef | None) -> str:
     """The spec with a kernel for the data types of the first input in HTP's rows, or in its slot."""
     head, mark, words = text.partition("# not expressed:")
-    data: dict[str, Any] = dict(parse_document(head, "draft").data)
     op = load(OpDef, parse_document(head, "draft"))
+    data: dict[str, Any] = op.model_dump(mode="json")
     kernel: dict[str, Any] = {"function": f"opdb_{snake(op.op)}"}
     if like is not None:
         kernel = _of_like(op, like)

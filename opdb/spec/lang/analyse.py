@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from opdb.spec.lang.nodes import Node, children, walk
+from collections.abc import Mapping
+from dataclasses import replace
+
+from opdb.spec.lang.nodes import Loop, Node, children, walk
 
 
 def free_names(node: Node) -> tuple[str, ...]:
@@ -25,6 +28,22 @@ def _free(node: Node, bound: frozenset[str], found: dict[str, None]) -> None:
         return
     for child in children(node):
         _free(child, bound, found)
+
+
+def inlined(node: Node, named: Mapping[str, Node]) -> Node:
+    """``node`` with each name of ``named`` replaced by what it stands for; no loop variable has such a name."""
+    if node.kind == "name":
+        return named.get(node.value, node)
+    value = node.value
+    if node.kind == "comp":
+        function, loops = value
+        value = (function, tuple(_inlined(loop, named) for loop in loops))
+    return replace(node, args=tuple(inlined(a, named) for a in node.args), value=value)
+
+
+def _inlined(loop: Loop, named: Mapping[str, Node]) -> Loop:
+    conditions = tuple(inlined(c, named) for c in loop.conditions)
+    return replace(loop, source=inlined(loop.source, named), conditions=conditions)
 
 
 def atoms(node: Node, inside: tuple[str, ...] = ()) -> tuple[Node, ...]:

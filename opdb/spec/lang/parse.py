@@ -494,10 +494,14 @@ def _call_range(row: Function, args: tuple[Node, ...]) -> Range | None:
         return (0 if len(args) == 1 else low[0], max(high[1] - 1, 0 if len(args) == 1 else low[0]))
     if row.name in ("min", "max", "broadcast", "cat") and args[0].type in (INT, INTS):
         return _union(args[0].range, args[1].range)
+    if row.name == "bit":
+        return (0, 1)
     if row.name in ("gather", "expand"):
         return args[0].range
     if row.name == "replace":
         return _union(args[0].range, args[2].range)
-    if row.name == "reduced":
+    if row.name in ("reduced", "of_rank"):
         return _union(args[0].range, (1, 1))
+    if row.name == "axes_of":
+        return (0, MAX_LIST - 1)
     return INT64 if row.result in (INT, INTS) else None

@@ -16,6 +16,7 @@ from isolated import isolated
 
 from opdb.codegen.emit_english import sentence, term
 from opdb.core.op_config import Quant, TensorConfig
+from opdb.runtime import arguments as torch_arguments
 from opdb.runtime import checks, forms, per_channel, tensors, windows
 from opdb.spec.lang.functions import FUNCTIONS, Function
 from opdb.spec.lang.nodes import BOOL, Name, Scope
@@ -132,7 +133,7 @@ def test_encoding_functions_agree_in_python_and_c(tmp_path: Path) -> None:
 
 def test_python_functions_are_in_checks_or_builtins() -> None:
     for f in FUNCTIONS.values():
-        homes = (forms, tensors, windows, per_channel) if f.torch else (checks,)
+        homes = (forms, tensors, windows, per_channel, torch_arguments) if f.torch else (checks,)
         builtin = f.python in ("len", "min", "max", "float", "present")
         assert builtin or any(callable(getattr(home, f.python, None)) for home in homes), f.name
 
@@ -190,9 +191,13 @@ def test_functions_are_put_in_english() -> None:
             "reduced(S, L, p)": "S without the axes L (kept as 1 if p)",
             "expand(S, n)": "S, repeated to n values if it has one",
             "same_quant(x, x)": "x must have the encoding of x | if x has the encoding of x | if x does not have the encoding of x",
+            "of_rank(S, n)": "S with ones in front, n values in all",
+            "axes_of(S, n)": "the axes S of n dimensions in order, counted from the first; all where there is none",
+            "bit(n, m)": "bit m of n",
             "permute(x, S)": "x permuted by S",
             "reshape(x, S)": "x in the shape S",
             "ones(S, x)": "ones in the shape S",
+            "batched(x, n)": "x as a batch of n dimensions",
             "as_image(x)": "x as an image",
             "zeros(S, x)": "zeros in the shape S",
             "full(S, f, x)": "f in the shape S",
@@ -234,6 +239,12 @@ def test_functions_are_put_in_english() -> None:
             "is_whole(f)": "f must be a whole number | if f is a whole number | if f has a fraction",
             "columns(S, L, S)": "the rows whose columns are the arguments",
             "is_float(x)": "x must have a floating-point type | if x has a floating-point type | if x does not have a floating-point type",
+            "pool_stride(S, L, n)": "the steps S along n dimensions, those of the kernel L where there is none",
+            "pool_over(S, L, S, L, S)": "how far S windows of L reach beyond S",
+            "same_padding(s, S, L)": "the padding that s means for the kernel S",
+            "pads_of(S, n)": "S before and after each of n dimensions",
+            "slice_ranges(S, n, m, n, m)": "m to n in steps of m along n, all of the other dimensions of S",
+            "swapped(n, m, n)": "the order of n dimensions with m and n swapped",
             "is_real(x)": "x must be floating-point or quantized | if x is floating-point or quantized"
             " | if x is neither floating-point nor quantized",
             "lower_case(s)": "s in lower case",
