@@ -47,7 +47,7 @@ Qnn_ErrorHandle_t opdb_qnn_validate(const QnnInterface_t *qnn, Qnn_BackendHandle
 Qnn_ErrorHandle_t opdb_qnn_add_node(const QnnInterface_t *qnn, Qnn_GraphHandle_t graph,
                                     const Qnn_OpConfig_t *op);
 
-/* Empties the buffer of `log`, then executes: what is in the buffer afterwards was logged by this call. */
+/* Empties the buffer of `log`, then executes: what is in the buffer afterward was logged by this call. */
 Qnn_ErrorHandle_t opdb_qnn_execute(const QnnInterface_t *qnn, Qnn_GraphHandle_t graph,
                                    const Qnn_Tensor_t *inputs, uint32_t n_inputs, Qnn_Tensor_t *outputs,
                                    uint32_t n_outputs, Qnn_ProfileHandle_t profile, Qnn_SignalHandle_t signal,

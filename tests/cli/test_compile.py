@@ -159,7 +159,7 @@ def test_the_library_refuses_or_the_specs_do(here: Here, tmp_path: Path) -> None
         "result": {"stage": "lower", "verdict": "no"},
         "refused": {
             "s": [
-                "ChannelShuffle.C3: The channels are divided by it. "
+                "ChannelShuffle.C3: num_groups must divide the number of channels. "
                 "Rule: num_groups must be at least 1; got num_groups = 0"
             ]
         },

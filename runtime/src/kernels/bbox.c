@@ -7,10 +7,10 @@
 /* One side of a box (low, high), moved by parts of its length and scaled by an exponent, within [0, size]. */
 static void moved(double low, double high, double shift, double growth, double size, float *to_low,
                   float *to_high) {
-    double length = high - low, centre = low + length / 2 + shift * length;
+    double length = high - low, center = low + length / 2 + shift * length;
     double half = exp(growth) * length / 2;
-    *to_low = (float)held_between(centre - half, 0, size);
-    *to_high = (float)held_between(centre + half, 0, size);
+    *to_low = (float)held_between(center - half, 0, size);
+    *to_high = (float)held_between(center + half, 0, size);
 }
 
 /* Each box (x1, y1, x2, y2) by the shifts (x, y, width, height) of each class, over the weights, within the

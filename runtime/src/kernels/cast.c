@@ -1,6 +1,6 @@
 #include "move.h"
 
-/* What a real number is as an integer: cut towards zero; what does not fit becomes the nearest that does,
+/* What a real number is as an integer: cut toward zero; what does not fit becomes the nearest that does,
  * and what is no number 0. */
 static int64_t whole_of(float v) {
     if (v != v)
@@ -8,15 +8,15 @@ static int64_t whole_of(float v) {
     return v >= 0x1p63f ? INT64_MAX : v < -0x1p63f ? INT64_MIN : (int64_t)v;
 }
 
-/* A quantised tensor as the integers that it stores. */
+/* A quantized tensor as the integers that it stores. */
 static opdb_tensor stored(const opdb_tensor *t) {
     static const struct {
-        enum opdb_dtype quantised, integer;
+        enum opdb_dtype quantized, integer;
     } TYPES[] = {{OPDB_SQ8, OPDB_I8},   {OPDB_UQ8, OPDB_U8},   {OPDB_SQ16, OPDB_I16},
                  {OPDB_UQ16, OPDB_U16}, {OPDB_SQ32, OPDB_I32}, {OPDB_UQ32, OPDB_U32}};
     opdb_tensor plain = *t;
     for (size_t i = 0; i < sizeof TYPES / sizeof TYPES[0]; i++)
-        if (t->dtype == TYPES[i].quantised)
+        if (t->dtype == TYPES[i].quantized)
             plain.dtype = TYPES[i].integer;
     plain.encoding = OPDB_ENCODING_NONE;
     plain.quant = NULL;

@@ -46,7 +46,7 @@ static inline int64_t whole_maximum(int64_t a, int64_t b) { return a > b ? a : b
 static inline int64_t whole_minimum(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t whole_sign(int64_t v) { return (v > 0) - (v < 0); }
 
-/* C's a / b, cut towards zero. */
+/* C's a / b, cut toward zero. */
 static inline int64_t whole_quotient(int64_t a, int64_t b) {
     return b == 0 ? 0 : b == -1 ? whole_subtract(0, a) : a / b;
 }

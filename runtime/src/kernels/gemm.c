@@ -43,7 +43,7 @@ void opdb_gemm_rows(const void *a, int64_t row, int rows, int64_t tap, int taps,
         to[r] = m->v + (row + r) * m->down + d * m->along;
 }
 
-/* Columns j .. j + n of a part of B as neighbours, with zeros to the width of a tile. */
+/* Columns j .. j + n of a part of B as neighbors, with zeros to the width of a tile. */
 OPDB_CLONES static void pack(const gemm_job *job, const part *p, int64_t j, int n, float *to) {
     if (n < GEMM_COLUMNS)
         memset(to, 0, sizeof(float) * (size_t)(p->taps * p->depth * GEMM_COLUMNS));
@@ -59,7 +59,7 @@ OPDB_CLONES static void pack(const gemm_job *job, const part *p, int64_t j, int 
     }
 }
 
-/* Makes neighbours of the elements of rows of A; of one tap. */
+/* Makes neighbors of the elements of rows of A; of one tap. */
 static void gather(workspace *w, int rows, int depth, int64_t along) {
     for (int r = 0; r < rows; r++) {
         for (int d = 0; d < depth; d++)
@@ -135,7 +135,7 @@ OPDB_FUSED_CLONES static void dots(const float *a, const float *b, int64_t along
         to[c] = (sums[c][0] + sums[c][1]) + (sums[c][2] + sums[c][3]);
 }
 
-/* For few rows of A and columns of B that are neighbours in memory, as the weights of a linear layer are. */
+/* For few rows of A and columns of B that are neighbors in memory, as the weights of a linear layer are. */
 static void multiply_few(const gemm_job *job) {
     const float *row, *bias = job->bias;
     float found[4];

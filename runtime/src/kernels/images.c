@@ -5,7 +5,7 @@
 #include "pixels.h"
 #include "places.h"
 
-/* The three colours of each pixel, without what says how opaque it is; the other way round on demand. */
+/* The three colors of each pixel, without what says how opaque it is; the other way round on demand. */
 opdb_status opdb_argb_to_rgb(const opdb_tensor *x, int64_t input_order, bool reverse_output,
                              const opdb_tensor *y) {
     if (!opdb_moves(x, y))
@@ -54,7 +54,7 @@ opdb_status opdb_crop_and_resize(const opdb_tensor *image, const opdb_tensor *bo
     return OPDB_OK;
 }
 
-/* Brightness and colours of one pixel as red, green and blue in [0, 255], the other way round on demand:
+/* Brightness and colors of one pixel as red, green and blue in [0, 255], the other way round on demand:
  * ITU-R BT.601 in 256ths, as QNN CPU has it, with the half that makes the nearest whole number of what is
  * cut. */
 static void rgb_of(double y, double u, double v, bool reverse, float *to) {
@@ -75,7 +75,7 @@ static opdb_tensor stored_in(const opdb_tensor *t) {
     return stored;
 }
 
-/* The brightness of all pixels comes first, then for each square of four a pair of colours, of which number
+/* The brightness of all pixels comes first, then for each square of four a pair of colors, of which number
  * `blue` is the blue one. */
 static opdb_status nv_to_rgb(const opdb_tensor *x, int64_t blue, bool reverse, const opdb_tensor *y) {
     bool bytes = x->dtype == OPDB_UQ8, floats = x->dtype == OPDB_F32 || x->dtype == OPDB_F16;
@@ -85,10 +85,10 @@ static opdb_status nv_to_rgb(const opdb_tensor *x, int64_t blue, bool reverse, c
     opdb_tensor from = stored_in(x), to = stored_in(y);
     for (int64_t i = 0; i < size_of(y) / 3; i++) {
         int64_t picture = i / pixels * x->dims[1], row = i % pixels / width, column = i % width;
-        float light, colours[2], made[3];
+        float light, colors[2], made[3];
         opdb_read(&from, picture + i % pixels, 1, 1, OPDB_REAL, &light);
-        opdb_read(&from, picture + pixels + row / 2 * width + column / 2 * 2, 1, 2, OPDB_REAL, colours);
-        rgb_of(light, colours[blue], colours[1 - blue], reverse, made);
+        opdb_read(&from, picture + pixels + row / 2 * width + column / 2 * 2, 1, 2, OPDB_REAL, colors);
+        rgb_of(light, colors[blue], colors[1 - blue], reverse, made);
         int64_t cut[3] = {(int64_t)made[0], (int64_t)made[1], (int64_t)made[2]};
         opdb_write(&to, 3 * i, 3, bytes ? OPDB_WHOLE : OPDB_REAL, bytes ? (void *)cut : (void *)made);
     }

@@ -13,10 +13,10 @@ bool opdb_moves(const opdb_tensor *x, const opdb_tensor *y);
  * that of y.  The nest is used up. */
 void opdb_move(const opdb_tensor *x, int64_t x_at, const opdb_tensor *y, int64_t y_at, opdb_nest *nest);
 
-/* n neighbours. */
+/* n neighbors. */
 void opdb_move_run(const opdb_tensor *x, int64_t x_at, const opdb_tensor *y, int64_t y_at, int64_t n);
 
-/* n neighbours of y become the number (a truth value: whether it is not 0). */
+/* n neighbors of y become the number (a truth value: whether it is not 0). */
 void opdb_fill(const opdb_tensor *y, int64_t y_at, int64_t n, double value);
 
 #endif

@@ -1,4 +1,4 @@
-/* Real functions of float, without branches, so that a loop over them is vectorised: exp, expm1, tanh,
+/* Real functions of float, without branches, so that a loop over them is vectorized: exp, expm1, tanh,
  * gelu, sin and cos are at most 2, 2, 3, 7, 2.1 and 2.1 units in the last place off
  * (tests/runtime/native/test_elements.py measures it).  NaN goes through.  A product and a sum may be rounded
  * once or twice (OPDB_FUSED_CLONES): the bound holds for both.  Coefficients are from

@@ -1,5 +1,5 @@
 /* Real functions of double for results in float: 2^-36 of the value off at most, without branches, so that a
- * loop over them is vectorised.  Arguments are float numbers, or what few operations make of them; results
+ * loop over them is vectorized.  Arguments are float numbers, or what few operations make of them; results
  * beyond float are only so large that they become infinite there.  NaN goes through.
  *
  * Series are those of analysis, cut where they are exact enough; the other coefficients are from

@@ -56,24 +56,24 @@ static bool all_f32(const opdb_tensor *const *tensors, size_t n) {
 /* How time and batch lie in x and in the sequence of outputs. */
 typedef struct {
     int64_t steps, batch, step_rows, batch_rows; /* rows of x from one to the next */
-    bool backwards;
+    bool backward;
 } sequence;
 
-static sequence sequence_of(const opdb_tensor *x, bool time_major, bool backwards) {
+static sequence sequence_of(const opdb_tensor *x, bool time_major, bool backward) {
     bool timed = x->rank == 3;
-    sequence s = {1, x->dims[0], 0, 1, backwards};
+    sequence s = {1, x->dims[0], 0, 1, backward};
     if (timed && time_major) {
-        sequence t = {x->dims[0], x->dims[1], x->dims[1], 1, backwards};
+        sequence t = {x->dims[0], x->dims[1], x->dims[1], 1, backward};
         s = t;
     } else if (timed) {
-        sequence t = {x->dims[1], x->dims[0], 1, x->dims[1], backwards};
+        sequence t = {x->dims[1], x->dims[0], 1, x->dims[1], backward};
         s = t;
     }
     return s;
 }
 
 static int64_t row_of(const sequence *s, int64_t batch, int64_t step) {
-    return batch * s->batch_rows + (s->backwards ? s->steps - 1 - step : step) * s->step_rows;
+    return batch * s->batch_rows + (s->backward ? s->steps - 1 - step : step) * s->step_rows;
 }
 
 static double clipped(double v, double threshold) {
@@ -121,7 +121,7 @@ static void lstm_step(const lstm_cell *cell, const float *x, float *h, float *c,
     gate(cell, OUTPUT, x, h, c, gates[OUTPUT]);
 }
 
-/* Peepholes (w_c*), normalised gates (ln_*), the input gate and the projection are each there or not.  The
+/* Peepholes (w_c*), normalized gates (ln_*), the input gate and the projection are each there or not.  The
  * states start from initial_h and initial_c, `reset` or not: nothing is kept from run to run.  What is given
  * out of a gate is what goes into its function, as QNN CPU 2.47 has it. */
 opdb_status opdb_lstm(const opdb_tensor *x, const opdb_tensor *w_xf, const opdb_tensor *w_xc,

@@ -5,7 +5,7 @@
 #include "elements.h"
 #include "sums.h"
 
-/* One way to fold numbers: `run` folds n neighbours into one, `columns` each of n neighbours into its own. */
+/* One way to fold numbers: `run` folds n neighbors into one, `columns` each of n neighbors into its own. */
 typedef struct {
     void (*run)(const void *v, int64_t n, void *into);
     void (*columns)(const void *v, int64_t n, void *into);

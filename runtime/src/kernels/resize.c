@@ -62,11 +62,11 @@ static double cubic(double d, double a) {
 }
 
 static void smooth_taps(const axis *a, int64_t i, tap *to) {
-    double scale = (double)a->in / (double)a->out, centre = scale * ((double)i + 0.5), sum = 0;
+    double scale = (double)a->in / (double)a->out, center = scale * ((double)i + 0.5), sum = 0;
     scale = scale > 1 ? scale : 1;
-    int64_t first = held((int64_t)floor(centre - scale + 0.5), a->in);
+    int64_t first = held((int64_t)floor(center - scale + 0.5), a->in);
     for (int64_t k = 0; k < a->n; k++) {
-        double weight = 1 - fabs(((double)(first + k) - centre + 0.5) / scale);
+        double weight = 1 - fabs(((double)(first + k) - center + 0.5) / scale);
         to[k].index = held(first + k, a->in);
         to[k].weight = weight > 0 && first + k < a->in ? weight : 0;
         sum += to[k].weight;
@@ -213,7 +213,7 @@ opdb_status opdb_resize_bilinear(const opdb_tensor *x, bool align_corners, bool 
     return resize(&r, x, y, scratch);
 }
 
-/* The centre of a pixel of y lies in a pixel of x; aligned corners round to the nearest, ties up. */
+/* The center of a pixel of y lies in a pixel of x; aligned corners round to the nearest, ties up. */
 opdb_status opdb_resize_nearest_neighbor(const opdb_tensor *x, bool align_corners, bool half_pixel_centers,
                                          const opdb_tensor *y, void *scratch) {
     resizing r = {NEAREST,

@@ -6,7 +6,7 @@
 
 #include "kernel.h"
 
-/* Of `size` numbers `half` pairs turn by the angles whose cosines and sines are given: neighbours where
+/* Of `size` numbers `half` pairs turn by the angles whose cosines and sines are given: neighbors where
  * interleaved, else numbers `half` apart.  What is behind them stays. */
 static inline void rotary_turn(const float *in, float *out, int64_t size, int64_t half, bool interleaved,
                                const float *cosines, const float *sines) {

@@ -2,7 +2,7 @@
 #include "places.h"
 #include "rotary.h"
 
-/* Pairs of numbers of each head turn by the angle of their position: neighbours where interleaved, else
+/* Pairs of numbers of each head turn by the angle of their position: neighbors where interleaved, else
  * numbers `half` apart.  What is behind the rotary part stays.  x [N, heads, positions, size]; the caches are
  * [N, positions, half], or [positions, half] with position_ids [N, positions]. */
 opdb_status opdb_rotary_embedding(const opdb_tensor *x, const opdb_tensor *cos_cache,

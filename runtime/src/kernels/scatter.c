@@ -16,7 +16,7 @@ static void combine_whole(int64_t *old, const int64_t *new, int64_t n, reduction
     COMBINE(int64_t, uint64_t)
 }
 
-/* y[at ...] becomes or takes up n neighbours of `updates`. */
+/* y[at ...] becomes or takes up n neighbors of `updates`. */
 static void update(const opdb_tensor *updates, int64_t from, const opdb_tensor *y, int64_t at, int64_t n,
                    reduction by) {
     if (by == NONE) {

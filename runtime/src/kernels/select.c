@@ -1,7 +1,7 @@
 #include "move.h"
 #include "places.h"
 
-/* n neighbours of y, each that of a or of b. */
+/* n neighbors of y, each that of a or of b. */
 static void select_run(const uint8_t *chosen, const opdb_tensor *a, int64_t a_at, int64_t a_step,
                        const opdb_tensor *b, int64_t b_at, int64_t b_step, const opdb_tensor *y, int64_t at,
                        int64_t n) {

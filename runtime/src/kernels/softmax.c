@@ -64,7 +64,7 @@ void opdb_softmax_row(const float *x, float *y, int64_t n, float beta, bool log)
         scale_row(y, y, n, (float)(1 / sum));
 }
 
-/* `columns` neighbouring vectors of n elements, `step` apart. */
+/* `columns` neighboring vectors of n elements, `step` apart. */
 OPDB_FUSED_CLONES static void softmax_columns(const float *restrict x, float *restrict y, int64_t n,
                                               int64_t step, int64_t columns, float beta, bool log) {
     float top[COLUMNS], factor[COLUMNS], sign = beta < 0 ? -1 : 1;

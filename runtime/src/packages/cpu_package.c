@@ -17,10 +17,10 @@ typedef struct {
     void *scratch;                            /* what the kernel needs besides, from the first run on */
 } node_state;
 
-/* The dtype as the op config had it: of a quantised tensor the backend shows the stored integers. */
+/* The dtype as the op config had it: of a quantized tensor the backend shows the stored integers. */
 static enum opdb_dtype node_dtype(const QnnCpuOpPackage_Tensor_t *in) {
-    const bool quantised = in->quantizeParams.encodingDefinition == QNN_DEFINITION_DEFINED;
-    return in->dataType == OPDB_U8 && quantised ? OPDB_UQ8 : (enum opdb_dtype)in->dataType;
+    const bool quantized = in->quantizeParams.encodingDefinition == QNN_DEFINITION_DEFINED;
+    return in->dataType == OPDB_U8 && quantized ? OPDB_UQ8 : (enum opdb_dtype)in->dataType;
 }
 
 /* Dims and data of tensor `i` as they are now; false for more dims than a view holds.  An omitted input is a

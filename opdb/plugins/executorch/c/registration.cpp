@@ -101,7 +101,7 @@ bool register_absent(Kernel *kernels, const OpFunction *functions, Registration 
         if (records[i].owner != nullptr && !replaced(records, count, records[i].op))
             ET_LOG(Error,
                    "opdb's kernel of %s was left out: %s has one already, and a second ends the process; "
-                   "specialise "
+                   "specialize "
                    "it by data types and dim orders (opdb executorch kernels --for MODEL.pte), or leave that "
                    "library's out of your program",
                    records[i].op, records[i].owner);

@@ -11,7 +11,7 @@ extern "C" {
 /* What became of one kernel. */
 typedef struct {
     const char *op;  /* e.g. aten::gelu.out */
-    const char *key; /* of a specialised kernel, e.g. v1/6;0,1|6;0,1|6;0,1; NULL for the one that takes all */
+    const char *key; /* of a specialized kernel, e.g. v1/6;0,1|6;0,1|6;0,1; NULL for the one that takes all */
     const char *owner; /* NULL: registered; else the library whose kernel stays in place */
 } opdb_kernel_record;
 
