@@ -1,7 +1,6 @@
 #include "move.h"
 
-/* What a real number is as an integer: cut toward zero; what does not fit becomes the nearest that does,
- * and what is no number 0. */
+/* A real number as an integer: truncated toward zero; clamped to the type's range; 0 for NaN. */
 static int64_t whole_of(float v) {
     if (v != v)
         return 0;
@@ -24,14 +23,14 @@ static opdb_tensor stored(const opdb_tensor *t) {
     return plain;
 }
 
-/* The numbers of x in the type of y; encodings are ignored.  Integers wrap, and a truth value is whether a
- * number is not 0. */
+/* The numbers of x in the type of y; encodings are ignored.  Integers wrap, and nonzero numbers become
+ * true. */
 opdb_status opdb_cast(const opdb_tensor *given, const opdb_tensor *result) {
     const opdb_tensor numbers = stored(given), made = stored(result), *x = &numbers, *y = &made;
     opdb_kind from = opdb_kind_of(x), to = opdb_kind_of(y);
     if (from == OPDB_NO_KIND || to == OPDB_NO_KIND)
         return OPDB_UNSUPPORTED;
-    /* A kind is read as a higher one; the other way round it is cut. */
+    /* A kind can be read as a higher one; the reverse truncates. */
     opdb_kind between = from < to ? to : from;
     for (int64_t i = 0, n; i < size_of(y); i += n) {
         opdb_numbers in, out;

@@ -5,7 +5,7 @@ typedef union {
     uint64_t whole[OPDB_TILE]; /* integers wrap */
 } sums;
 
-/* Adds n numbers to their sums and makes them the sums before or after it. */
+/* Adds n numbers to their sums, and replaces them by the sums before or after the addition. */
 static void add(opdb_numbers *row, int64_t n, opdb_kind kind, bool exclusive, sums *s) {
     for (int64_t i = 0; i < n; i++)
         if (kind == OPDB_REAL) {

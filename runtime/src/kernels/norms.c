@@ -4,8 +4,8 @@
 #include "clones.h"
 #include "sums.h"
 
-/* A run of y = (x - mean) * scale * gamma + beta, in float: with the mean in two parts, what is small beside
- * it stays exact, and each of the operations is off by half a unit in the last place. */
+/* A run of y = (x - mean) * scale * gamma + beta, in float: the mean is in two parts, so that small
+ * differences stay exact; each operation is off by half a unit in the last place. */
 static inline void normalize(const float *restrict x, float *restrict y, opdb_loop run, const float *gamma,
                              const float *beta, double mean, double factor) {
     const float high = (float)mean, low = (float)(mean - high), scale = (float)factor;
@@ -19,7 +19,7 @@ static inline void normalize(const float *restrict x, float *restrict y, opdb_lo
     }
 }
 
-/* The calls differ in what the compiler knows, so that the common cases vectorize. */
+/* The calls pass different constants to the compiler, so that the common cases vectorize. */
 OPDB_CLONES static void normalize_run(const float *x, float *y, opdb_loop run, const float *gamma,
                                       const float *beta, double mean, double scale) {
     opdb_loop ones = {run.n, {1, 1, 1}}, whole = {run.n, {1, 0, 0}};
@@ -46,7 +46,7 @@ static double sum_over(const float *x, opdb_nest *over, opdb_loop run, double ce
     return sum;
 }
 
-/* What is normalized: x, with steps of gamma and beta, in loops of which `over` have one mean and spread. */
+/* The data to normalize: x, with steps of gamma and beta; the loops in `over` share one mean and spread. */
 typedef struct {
     const opdb_tensor *x, *gamma, *beta, *y;
     opdb_nest kept, over;
@@ -116,7 +116,7 @@ opdb_status opdb_rms_norm(const opdb_tensor *x, const opdb_tensor *gamma, const 
     return over_axes(n, axes);
 }
 
-/* The step of a vector along the channels: 0 where one number serves all. */
+/* The step of a vector along the channels: 0 if one number serves all. */
 static int64_t channel_step(const opdb_tensor *t) { return t != NULL && size_of(t) > 1; }
 
 /* Each group of channels of each batch has its own mean and spread. */
@@ -133,10 +133,10 @@ opdb_status opdb_group_norm(const opdb_tensor *x, const opdb_tensor *gamma, cons
     return run_norm(&n);
 }
 
-/* Channels side by side that are read at once: a line of the cache. */
+/* Adjacent channels read at once: a cache line. */
 enum { BESIDE = 16 };
 
-/* What each of BESIDE channels is normalized with: minus mean, times scale and gamma, plus beta. */
+/* The numbers that normalize each of BESIDE channels: minus mean, times scale and gamma, plus beta. */
 typedef struct {
     double sum[BESIDE], mean[BESIDE];
     float high[BESIDE], low[BESIDE], scale[BESIDE], gamma[BESIDE], beta[BESIDE];
@@ -213,7 +213,7 @@ static opdb_status run_columns(const norm *n, int64_t batches, int64_t rows, int
     return OPDB_OK;
 }
 
-/* Over the spatial dims of each channel, over the channels of each place, or over both. */
+/* Over the spatial dims of each channel, over the channels of each position, or over both. */
 opdb_status opdb_instance_norm(const opdb_tensor *x, const opdb_tensor *gamma, const opdb_tensor *beta,
                                double epsilon, int64_t mode, bool normalize_variance, int64_t region,
                                const opdb_tensor *y) {

@@ -1,4 +1,4 @@
-/* Sums of float32 in double, in lanes where the elements are neighbors. */
+/* Sums of float32 in double, in lanes if the elements are contiguous. */
 #ifndef OPDB_SUMS_H
 #define OPDB_SUMS_H
 

@@ -47,7 +47,7 @@ static bool replaced(const opdb_kernel_record *records, size_t count, const char
     return false;
 }
 
-/* The kernel for all types that was there before those of this library. */
+/* The kernel for all types that was registered before those of this library. */
 static const Kernel *others(const Kernel &kernel, const opdb_kernel_record *records, size_t count) {
     for (size_t i = 0; i < count; ++i)
         if (records[i].key == nullptr && records[i].owner == nullptr &&
