@@ -61,7 +61,7 @@ static struct {
     uint64_t (*profile_free)(void *);
 } real;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static void *backend; /* the last one made: profiles belong to a backend */
+static void *backend; /* the last one created: profiles belong to a backend */
 static graph_ops *graphs[MAX_GRAPHS];
 static unsigned graph_count;
 
@@ -97,7 +97,7 @@ static void count(void *graph, const char *type) {
     ops->counts[i]++;
 }
 
-/* The estimates among `ids` and what is below them, as members of a JSON object. */
+/* The estimates among `ids` and their sub-events, as members of a JSON object. */
 static void write_events(FILE *file, const uint64_t *ids, uint32_t n, int depth, const char **comma) {
     for (uint32_t i = 0; i < n && depth < MAX_DEPTH; i++) {
         const uint64_t *below = NULL;

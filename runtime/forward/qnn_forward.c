@@ -151,15 +151,15 @@ static opdb_error device_set_config(void *device, const opdb_device_config **con
     return error;
 }
 
-/* A package for HTP calls functions of libQnnHtp.so, which to the loader is this library: the vendor's has to
- * answer for it. */
+/* A package for HTP calls functions of libQnnHtp.so. The loader takes this library for it, so the vendor's
+ * symbols must be visible. */
 static opdb_error register_op_package(void *backend, const char *path, const char *provider,
                                       const char *target) {
     (void)dlopen(getenv(OPDB_REAL), RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
     return real_register(backend, path, provider, target);
 }
 
-/* Number of functions that every interface of core API 2.`minor` has for certain; 0: not known. */
+/* Number of functions that every interface of core API 2.`minor` is known to have; 0: not known. */
 static size_t known_functions(uint32_t major, uint32_t minor) {
     if (major != 2 || minor < 18) {
         return 0;
@@ -167,8 +167,8 @@ static size_t known_functions(uint32_t major, uint32_t minor) {
     return minor >= 37 ? 72 : minor >= 32 ? 71 : 62; /* 2.18: SDK 2.25.0; 2.32: 2.43; 2.37: 2.48.40 */
 }
 
-/* This library stays loaded: the table handed out points into it, and the vendor's library, which
- * carries the same soname, must not answer the next dlopen("libQnnHtp.so") in its place. */
+/* This library stays loaded: the table handed out points into it, and the vendor's library, which carries the
+ * same soname, must not answer the next dlopen("libQnnHtp.so") instead of it. */
 static void pin(void) {
     Dl_info info;
     if (dladdr((void *)&once, &info) != 0 && info.dli_fname != NULL) {

@@ -27,12 +27,12 @@ static pthread_mutex_t locks[OPDB_QNN_MAX_LOGS] = {
 #undef LOCK
 };
 static log_buffer buffers[OPDB_QNN_MAX_LOGS];
-/* The buffer that this thread emptied last: every call into a library begins with that. */
+/* The buffer that this thread emptied last; every call into a library first empties one. */
 static __thread int current_log = -1;
 
 /* The function `name` of the library at `path`, which stays loaded; NULL and a reason in `why`. */
 static void *find(const char *path, const char *name, char *why, size_t size) {
-    /* The libraries keep threads and handlers at exit: they are never unloaded. */
+    /* The libraries keep threads and exit handlers, so they are never unloaded. */
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     void *symbol;
 

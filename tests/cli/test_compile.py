@@ -159,7 +159,7 @@ def test_refusals_by_the_library_or_the_specs_are_reported(here: Here, tmp_path:
         "result": {"stage": "lower", "verdict": "no"},
         "refused": {
             "s": [
-                "ChannelShuffle.C3: The channels are divided by it. "
+                "ChannelShuffle.C3: num_groups must divide the number of channels. "
                 "Rule: num_groups must be at least 1; got num_groups = 0"
             ]
         },

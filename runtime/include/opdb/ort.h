@@ -1,8 +1,8 @@
 /* ONNX Runtime's C API for custom ops, as opdb uses it: own declarations.
  *
- * The API is a table of functions whose order never changes; the numbers are the places in it (ONNX
- * Runtime 1.32, include/onnxruntime/core/session/onnxruntime_c_api.h, MIT).  Version 17 is that of ONNX
- * Runtime 1.17. */
+ * The API is a table of functions whose order never changes; the numbers are positions in it (ONNX Runtime
+ * 1.32, include/onnxruntime/core/session/onnxruntime_c_api.h, MIT).  Version 17 is that of ONNX Runtime 1.17.
+ */
 #ifndef OPDB_ORT_H
 #define OPDB_ORT_H
 
@@ -81,7 +81,7 @@ typedef struct opdb_ort_custom_op {
 _Static_assert(sizeof(opdb_ort_custom_op) == 208, "OrtCustomOp of API version 17");
 #endif
 
-/* -- what is generated for a package */
+/* -- generated for each package */
 
 typedef struct {
     int kind;    /* ORT_REQUIRED... */
@@ -95,7 +95,7 @@ typedef struct {
     int64_t width;
 } opdb_ort_param;
 
-/* An op for one type of each slot: ONNX Runtime chooses among those of one name. */
+/* An op for one type of each slot: ONNX Runtime chooses among the ops of one name. */
 typedef struct {
     const char *name;
     opdb_status (*infer)(const opdb_op *op, opdb_shapes *shapes, opdb_report *report);
@@ -118,7 +118,7 @@ typedef struct {
 } opdb_ort_package;
 extern const opdb_ort_package opdb_this_package;
 
-/* What ONNX Runtime calls in the library; returns a status or NULL. */
+/* The function that ONNX Runtime calls in the library; returns a status or NULL. */
 void *opdb_ort_register(void *options, const opdb_ort_base *base);
 
 #endif

@@ -1,4 +1,4 @@
-/* Where the greatest or the least number of an axis is. */
+/* The position of the greatest or the least number along an axis. */
 #include "better.h"
 #include "elements.h"
 
@@ -7,8 +7,8 @@ typedef union {
     int64_t whole[OPDB_TILE];
 } best;
 
-/* Takes number k of the axis, n columns wide, into the best of the columns; the first of equals stays, and
- * what is no number beats all. */
+/* Updates the best of n columns with number k of the axis; of equal ones the first stays, and NaN beats
+ * all. */
 #define TAKE(MEMBER)                                                                                         \
     for (int64_t i = 0; i < n; i++)                                                                          \
         if (k == 0 || (greatest ? row->MEMBER[i] > found->MEMBER[i] : row->MEMBER[i] < found->MEMBER[i]) ||  \

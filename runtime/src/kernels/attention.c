@@ -6,23 +6,23 @@
 #include "rotary.h"
 #include "softmax.h"
 
-enum { ROWS = 64 }; /* of queries that are multiplied at once; the spec's scratch has room for as many */
+enum { ROWS = 64 }; /* queries multiplied at once; the spec's scratch has room for this many */
 
-/* The sizes of an op, and the batch that is at hand. */
+/* The sizes of an op, and the current batch. */
 typedef struct {
-    const opdb_tensor *cos_cache, *sin_cache; /* NULL where nothing turns */
+    const opdb_tensor *cos_cache, *sin_cache; /* NULL without rotation */
     const opdb_tensor *position_ids, *bias;   /* or NULL */
     int64_t seq, size, heads, kv_heads, group;
     float scale;
     int64_t batch, past; /* past: rows of the cache before those of this call */
 } attention;
 
-/* The position of row s of the batch, by which it turns. */
+/* The position of row s of the batch, which sets its rotation. */
 static int64_t position_of(const attention *a, int64_t s) {
     return a->position_ids != NULL ? opdb_place(a->position_ids, a->batch * a->seq + s) : a->past + s;
 }
 
-/* Row s of one head, turned where `turns`. */
+/* Row s of one head, rotated if `turns`. */
 static void put_row(const attention *a, int64_t s, bool turns, const float *from, float *to) {
     if (!turns || a->cos_cache == NULL) {
         memcpy(to, from, (size_t)a->size * sizeof *to);
@@ -33,8 +33,7 @@ static void put_row(const attention *a, int64_t s, bool turns, const float *from
                 (const float *)a->sin_cache->data + at);
 }
 
-/* The rows of the past of a head, then those of this call, which are `step` apart, then zeros up to `room`.
- */
+/* The past rows of a head, then the rows of this call, `step` apart, then zeros up to `room`. */
 static void put_head(const attention *a, int64_t head, bool turns, const opdb_tensor *past, const float *now,
                      int64_t step, float *to, int64_t room) {
     if (a->past > 0) {
@@ -47,7 +46,7 @@ static void put_head(const attention *a, int64_t head, bool turns, const opdb_te
     memset(to + end * a->size, 0, (size_t)((room - end) * a->size) * sizeof *to);
 }
 
-/* y = op(b) times rows of x that follow one another. */
+/* y = op(b) times consecutive rows of x. */
 static void multiply(const float *x, int64_t m, int64_t depth, const float *b, bool transposed, int64_t n,
                      float *y) {
     gemm_matrix rows = {x, depth, 1};
@@ -68,8 +67,8 @@ static void multiply(const float *x, int64_t m, int64_t depth, const float *b, b
     opdb_gemm(&job);
 }
 
-/* The scores of row s of a query head, of which there are `length`, become parts of 1: those of the keys up
- * to its own place, 0 for later ones. */
+/* Softmax of the `length` scores of row s of a query head: over the keys up to its own position, 0 for later
+ * ones. */
 static void weigh(const attention *a, int64_t head, int64_t s, float *scores, int64_t length, float *scaled) {
     const opdb_tensor *bias = a->bias;
     int64_t seen = a->past + s + 1;
@@ -85,7 +84,7 @@ static void weigh(const attention *a, int64_t head, int64_t s, float *scores, in
 }
 
 /* The query heads that share `kv_head`.  Rows of query are `step` apart; scratch: ROWS rows of a head, as
- * many of scores, and one of scores. */
+ * many rows of scores, and one more row of scores. */
 static void attend(const attention *a, int64_t kv_head, const float *query, int64_t step, const float *keys,
                    const float *values, float *y, float *scratch) {
     int64_t rows = a->seq * a->group, size = a->size, first = kv_head * a->group;
@@ -107,7 +106,7 @@ static void attend(const attention *a, int64_t kv_head, const float *query, int6
     }
 }
 
-/* Whether the past is there, and all that the batch reads. */
+/* True if the past and everything else that the batch reads is given. */
 static bool is_inside(const attention *a, const opdb_tensor *past_key) {
     if (a->past < 0 || a->past > (past_key != NULL ? past_key->dims[2] : 0))
         return false;
@@ -117,7 +116,7 @@ static bool is_inside(const attention *a, const opdb_tensor *past_key) {
     return a->bias == NULL || a->past + a->seq <= a->bias->dims[3];
 }
 
-/* The batch's rows of query, key and value begin at these, `step` and `kv_step` apart. */
+/* The batch's first rows of query, key and value; rows are `step` and `kv_step` apart. */
 typedef struct {
     const float *query, *key, *value;
     int64_t step, kv_step;
@@ -135,7 +134,7 @@ static projections projections_of(const attention *a, const opdb_tensor *query, 
     return p;
 }
 
-/* The batch at hand: its keys and values are put together in the results, or in the scratch. */
+/* The current batch: its keys and values are assembled in the results, or in the scratch. */
 static opdb_status of_batch(const attention *a, const projections *p, const opdb_tensor *past_key,
                             const opdb_tensor *past_value, const opdb_tensor *y,
                             const opdb_tensor *present_key, const opdb_tensor *present_value,
@@ -158,9 +157,9 @@ static opdb_status of_batch(const attention *a, const projections *p, const opdb
     return OPDB_OK;
 }
 
-/* As GroupQueryAttention of ONNX Runtime: seqlens_k is one less than the rows that a batch has in all; where
- * all of them are those of this call (total_sequence_length), the past is not read.  scale 0: one over the
- * root of the head's size.  Without key and value the query has them behind its heads. */
+/* Like GroupQueryAttention of ONNX Runtime: seqlens_k is one less than all rows of a batch; if all of them
+ * are in this call (total_sequence_length), the past is not read. scale 0: one over the root of the head
+ * size. Without key and value, the query holds them behind its heads. */
 opdb_status opdb_group_query_attention(const opdb_tensor *query, const opdb_tensor *seqlens_k,
                                        const opdb_tensor *total_sequence_length, const opdb_tensor *key,
                                        const opdb_tensor *value, const opdb_tensor *past_key,

@@ -1,20 +1,21 @@
-/* Boxes moved by what a network predicts. */
+/* Boxes moved by predicted shifts. */
 #include <math.h>
 
 #include "move.h"
 #include "places.h"
 
-/* One side of a box (low, high), moved by parts of its length and scaled by an exponent, within [0, size]. */
+/* One side of a box (low, high), moved by a fraction of its length and scaled by an exponent, clipped to [0,
+ * size]. */
 static void moved(double low, double high, double shift, double growth, double size, float *to_low,
                   float *to_high) {
-    double length = high - low, centre = low + length / 2 + shift * length;
+    double length = high - low, center = low + length / 2 + shift * length;
     double half = exp(growth) * length / 2;
-    *to_low = (float)held_between(centre - half, 0, size);
-    *to_high = (float)held_between(centre + half, 0, size);
+    *to_low = (float)held_between(center - half, 0, size);
+    *to_high = (float)held_between(center + half, 0, size);
 }
 
-/* Each box (x1, y1, x2, y2) by the shifts (x, y, width, height) of each class, over the weights, within the
- * image of its batch (height, width); and how many boxes each batch has. */
+/* Moves each box (x1, y1, x2, y2) by the shifts (x, y, width, height) of each class divided by the weights,
+ * clipped to the image of its batch (height, width); and counts the boxes of each batch. */
 opdb_status opdb_axis_aligned_bbox_transform(const opdb_tensor *boxes, const opdb_tensor *deltas,
                                              const opdb_tensor *batch_idx, const opdb_tensor *image_size,
                                              opdb_reals weights, const opdb_tensor *boxes_,

@@ -1,4 +1,4 @@
-/* Passing over numbers of a row of which none can be better than the best so far: most, in a long row. */
+/* Skips numbers of a row that cannot be better than the best so far: most of a long row. */
 #ifndef OPDB_BETTER_H
 #define OPDB_BETTER_H
 
@@ -6,7 +6,7 @@
 
 enum { OPDB_PASSED = 16 };
 
-/* Whether none of OPDB_PASSED numbers is beyond `worst`, or no number. */
+/* True if none of OPDB_PASSED numbers is beyond `worst` or NaN. */
 static inline bool none_better(const float *v, float worst, bool largest) {
     int better = 0;
     for (int i = 0; i < OPDB_PASSED; i++)

@@ -1,4 +1,4 @@
-/* Boxes of four numbers: two opposite corners, in any order.  And greedy suppression among them. */
+/* Boxes of four numbers (two opposite corners, in any order), and greedy suppression among them. */
 #ifndef OPDB_BOXES_H
 #define OPDB_BOXES_H
 
@@ -19,14 +19,14 @@ static inline double box_area(const float *a) {
     return fabs((double)a[2] - a[0]) * fabs((double)a[3] - a[1]);
 }
 
-/* The area that two boxes share as a part of what they cover together; 0 for boxes without area. */
+/* Intersection over union of two boxes; 0 for boxes without area. */
 static inline double box_iou(const float *a, const float *b) {
     double shared = box_overlap(a[0], a[2], b[0], b[2]) * box_overlap(a[1], a[3], b[1], b[3]);
     return shared > 0 ? shared / (box_area(a) + box_area(b) - shared) : 0;
 }
 
-/* Boxes of one class: box i is at boxes + i * step.  `left` holds the scores of those that are neither taken
- * nor suppressed, and for the others what is no number. */
+/* Boxes of one class: box i is at boxes + i * step.  `left` holds the scores of boxes that are neither taken
+ * nor suppressed, and NaN for the others. */
 typedef struct {
     const float *boxes;
     int64_t step, n;
@@ -42,7 +42,7 @@ static inline box_set box_set_of(const float *boxes, int64_t step, const float *
     return set;
 }
 
-/* The box with the best score, of equals the first; -1 where none is left. */
+/* The box with the best score, the first of equal ones; -1 if none is left. */
 static inline int64_t box_best(const box_set *set) {
     int64_t best = -1;
     for (int64_t i = 0; i < set->n; i++)
@@ -73,7 +73,7 @@ typedef struct {
     int64_t category, box;
 } detection;
 
-/* Puts one among the best `most`, best first, of equals the earlier first.  Returns how many there are. */
+/* Inserts one into the best `most`, best first, the earlier of equal ones first. Returns their number. */
 static inline int64_t detection_put(detection *best, int64_t n, int64_t most, detection one) {
     if (n == most && (most == 0 || !(one.score > best[n - 1].score)))
         return n;

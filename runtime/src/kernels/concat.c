@@ -1,6 +1,6 @@
 #include "move.h"
 
-/* The tensors xs one after the other along `axis`; Pack's have no such axis yet, and 1 along it. */
+/* The tensors xs one after the other along `axis`; Pack's inputs lack this axis and count as 1 along it. */
 opdb_status opdb_concat(opdb_tensors xs, int64_t axis, const opdb_tensor *y) {
     int64_t outer = size_between(y, 0, axis), stride = size_between(y, axis, y->rank), at = 0;
     for (int64_t k = 0; k < xs.n; k++)
@@ -17,8 +17,8 @@ opdb_status opdb_concat(opdb_tensors xs, int64_t axis, const opdb_tensor *y) {
     return OPDB_OK;
 }
 
-/* x cut along `axis` into as many parts as there are outputs, each as long as its output; UnPack's have 1
- * along it and lose the axis. */
+/* x cut along `axis` into as many parts as there are outputs, each as long as its output; UnPack's outputs
+ * have 1 along it and lose the axis. */
 opdb_status opdb_split(const opdb_tensor *x, int64_t axis, opdb_tensors ys) {
     int64_t outer = size_between(x, 0, axis), stride = size_between(x, axis, x->rank), at = 0;
     for (int64_t k = 0; k < ys.n; k++)

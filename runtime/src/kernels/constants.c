@@ -18,7 +18,7 @@ opdb_status opdb_sizes(const opdb_tensor *x, int64_t start, int64_t end, const o
     return OPDB_OK;
 }
 
-/* Along the new `axis` on_value at the index, off_value elsewhere; an index outside gives off_value alone. */
+/* on_value at the index along the new `axis`, off_value elsewhere; an index outside gives only off_value. */
 opdb_status opdb_one_hot(const opdb_tensor *indices, int64_t depth, int64_t axis, double on_value,
                          double off_value, const opdb_tensor *y) {
     if (opdb_kind_of(indices) != OPDB_WHOLE || opdb_kind_of(y) == OPDB_NO_KIND)

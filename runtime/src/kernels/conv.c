@@ -8,7 +8,7 @@
 enum { AXES = 3 };
 
 /* The input as a matrix: a row per output pixel, a column per (filter tap, channel of the group).  It is
- * never made; gemm asks where its rows are. */
+ * never built; gemm asks for the address of its rows. */
 typedef struct {
     const float *x; /* at the first channel of the group */
     int64_t channels, group_channels;
@@ -16,7 +16,7 @@ typedef struct {
     bool transposed;
 } patches;
 
-/* Where x is read along dim d, for an output pixel and a tap there; -1 beside x, and between its pixels. */
+/* The position read along dim d of x, for an output pixel and a tap; -1 outside x and between its pixels. */
 static inline int64_t place_under(const patches *p, int d, int64_t at, int64_t tap) {
     int64_t from = at * p->stride[d] - p->before[d] + tap * p->dilation[d];
     if (p->transposed) {
@@ -28,14 +28,14 @@ static inline int64_t place_under(const patches *p, int d, int64_t at, int64_t t
     return from < p->in[d] ? from : -1;
 }
 
-/* The place number `i` in a box; returns how many boxes lie before it. */
+/* Position number `i` in a box; returns the number of boxes before it. */
 static int64_t place_of(const int64_t *size, int64_t i, int64_t *at) {
     for (int d = AXES - 1; d >= 0; i /= size[d], d--)
         at[d] = i % size[d];
     return i;
 }
 
-/* Where x is read for one output pixel and each of some taps, `step` apart: NULL beside it. */
+/* The elements of x read for one output pixel by taps `step` apart: NULL outside x. */
 static void pixels_under(const patches *p, const float *image, const int64_t *at, int64_t first, int taps,
                          int step, const float **to) {
     int64_t tap[AXES];
@@ -51,8 +51,8 @@ static void pixels_under(const patches *p, const float *image, const int64_t *at
     }
 }
 
-/* How many output pixels along the last dim, from `at` on, read x at places that only move on by the stride.
- */
+/* The number of output pixels along the last dim, from `at` on, whose positions in x just advance by the
+ * stride. */
 static int64_t run_from(const patches *p, int64_t at) {
     int64_t from = at * p->stride[2] - p->before[2], last = from + (p->taps[2] - 1) * p->dilation[2];
     if (p->transposed || from < 0 || last >= p->in[2])
@@ -79,7 +79,7 @@ static void rows_of_patches(const void *source, int64_t row, int rows, int64_t t
     }
 }
 
-/* What all the functions below are given; margins are those before x. */
+/* Arguments of all functions below; margins are those before x. */
 typedef struct {
     const opdb_tensor *x, *filter, *bias, *y;
     int axes;
@@ -102,13 +102,13 @@ static patches patches_of(const convolution *c) {
     return p;
 }
 
-/* Whether a bias has a number for each channel of y; rules only warn. */
+/* True if a bias has a number for each channel of y; rules only warn. */
 static bool takes(const convolution *c) {
     bool fits = c->bias == NULL || size_of(c->bias) == c->y->dims[c->axes + 1];
     return fits && is_f32(c->x) && is_f32(c->filter) && is_f32(c->bias) && is_f32(c->y);
 }
 
-/* filter [taps, C / group, K], or where transposed [taps, C, K / group]; bias [K]; y [N, out, K]. */
+/* filter [taps, C / group, K], or [taps, C, K / group] if transposed; bias [K]; y [N, out, K]. */
 static opdb_status grouped(const convolution *c, int64_t group) {
     if (!takes(c))
         return OPDB_UNSUPPORTED;
@@ -143,16 +143,16 @@ static opdb_status grouped(const convolution *c, int64_t group) {
 
 enum { LANES = 16 }; /* channels whose sums, for four pixels, stay in registers */
 
-/* A run of output pixels, for which x is read `move` further each time; each channel takes up one of x, which
- * serves `multiplier`. */
+/* A run of output pixels; each reads x `move` further on. Each channel of x serves `multiplier` output
+ * channels. */
 typedef struct {
-    int taps; /* those that are not beside x: */
+    int taps; /* those inside x: */
     const float *pixels[GEMM_TAPS], *weights[GEMM_TAPS];
     int64_t n, move, outputs, multiplier;
     float *y;
 } depthwise_run;
 
-/* Adds what the taps give to LANES channels from k on: of four pixels, then of one. */
+/* Adds the products of the taps to LANES channels from k on: for four pixels at once, then for one. */
 OPDB_FUSED_CLONES static void depthwise_lanes(const depthwise_run *run, int64_t k) {
     int64_t p = 0, move = run->move, down = run->outputs;
     float *y = run->y + k;
@@ -188,7 +188,7 @@ OPDB_FUSED_CLONES static void depthwise_lanes(const depthwise_run *run, int64_t 
     }
 }
 
-/* The same for one channel after the other. */
+/* Does the same one channel at a time. */
 static void depthwise_rest(const depthwise_run *run, int64_t first) {
     for (int64_t p = 0; p < run->n; p++)
         for (int t = 0; t < run->taps; t++)
@@ -197,7 +197,7 @@ static void depthwise_rest(const depthwise_run *run, int64_t first) {
                     run->pixels[t][p * run->move + k / run->multiplier] * run->weights[t][k];
 }
 
-/* Takes up `taps` of them from number `first` on for the run at one output pixel. */
+/* Collects `taps` taps from number `first` on for the run at one output pixel. */
 static void take_taps(depthwise_run *run, const patches *p, const float *image, const int64_t *at,
                       int64_t first, int taps, const float *filter) {
     const float *pixels[GEMM_TAPS];
@@ -210,7 +210,7 @@ static void take_taps(depthwise_run *run, const patches *p, const float *image, 
         }
 }
 
-/* filter [taps, 1, K]: channel k of y is that of x which k / (K / C) names. */
+/* filter [taps, 1, K]: channel k of y reads channel k / (K / C) of x. */
 static opdb_status depthwise(const convolution *c) {
     if (!takes(c))
         return OPDB_UNSUPPORTED;

@@ -1,6 +1,6 @@
 #include "kernel.h"
 
-/* y[.., x, d] = the mean over channels of a[x] * b[x + d - displacement + shift]; 0 beside the row. */
+/* y[.., x, d] = the mean over channels of a[x] * b[x + d - displacement + shift]; 0 outside the row. */
 opdb_status opdb_correlation1d(const opdb_tensor *a, const opdb_tensor *b, int64_t displacement,
                                int64_t shift, const opdb_tensor *y) {
     if (!is_f32(a) || !is_f32(b) || !is_f32(y))

@@ -5,7 +5,7 @@ typedef union {
     uint64_t whole[OPDB_TILE]; /* integers wrap */
 } sums;
 
-/* Adds n numbers to their sums and makes them the sums before or after it. */
+/* Adds n numbers to their sums, and replaces them by the sums before or after the addition. */
 static void add(opdb_numbers *row, int64_t n, opdb_kind kind, bool exclusive, sums *s) {
     for (int64_t i = 0; i < n; i++)
         if (kind == OPDB_REAL) {
@@ -19,7 +19,7 @@ static void add(opdb_numbers *row, int64_t n, opdb_kind kind, bool exclusive, su
         }
 }
 
-/* Sums along neighbours, which are read and written in runs. */
+/* Sums along neighbors, which are read and written in runs. */
 static void along_row(const opdb_tensor *x, const opdb_tensor *y, int64_t at, int64_t size, opdb_kind kind,
                       bool exclusive, bool reverse) {
     double real = 0;

@@ -1,13 +1,13 @@
 /* Functions of one element that C lacks, or has with another meaning: real_ of float or double, whole_ of
- * int64_t.  Whole numbers wrap; what is divided by zero is 0. */
+ * int64_t.  Integers wrap; division by zero gives 0. */
 #ifndef OPDB_ELEMENT_FUNCTIONS_H
 #define OPDB_ELEMENT_FUNCTIONS_H
 
 #include "real_float.h"
 #include "real_math.h"
 
-/* NaN goes through maximum and minimum, and has the sign 0, as in PyTorch.  A bound that is a constant is b:
- * the question whether it is a number vanishes. */
+/* NaN goes through maximum and minimum, and has the sign 0, as in PyTorch.  Pass a constant bound as b: the
+ * compiler then drops the NaN test. */
 #define REAL_FUNCTIONS(TYPE, SUFFIX)                                                                         \
     static inline bool real_isnan##SUFFIX(TYPE v) { return v != v; }                                         \
     static inline bool real_isinf##SUFFIX(TYPE v) { return v == INFINITY || v == -INFINITY; }                \
@@ -18,7 +18,7 @@
 REAL_FUNCTIONS(float, f)
 REAL_FUNCTIONS(double, )
 
-/* Python's a % b, with the sign of b; and a // b, exact where a / b is not: 1 // 0.1 is 9. */
+/* Python's a % b, with the sign of b; and a // b, exact even if a / b is not: 1 // 0.1 is 9. */
 #define REAL_DIVISIONS(TYPE, SUFFIX)                                                                         \
     static inline TYPE real_modulo##SUFFIX(TYPE a, TYPE b) {                                                 \
         TYPE r = fmod##SUFFIX(a, b);                                                                         \
@@ -28,7 +28,7 @@ REAL_FUNCTIONS(double, )
         if (b == 0)                                                                                          \
             return a / b;                                                                                    \
         TYPE r = fmod##SUFFIX(a, b);                                                                         \
-        TYPE q = (a - r) / b - (r != 0 && (r < 0) != (b < 0)); /* an integer, but for rounding */            \
+        TYPE q = (a - r) / b - (r != 0 && (r < 0) != (b < 0)); /* an integer, apart from rounding */         \
         TYPE whole = floor##SUFFIX(q);                                                                       \
         if (q == 0)                                                                                          \
             return copysign##SUFFIX(0, a / b);                                                               \
@@ -46,7 +46,7 @@ static inline int64_t whole_maximum(int64_t a, int64_t b) { return a > b ? a : b
 static inline int64_t whole_minimum(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t whole_sign(int64_t v) { return (v > 0) - (v < 0); }
 
-/* C's a / b, cut towards zero. */
+/* C's a / b, cut toward zero. */
 static inline int64_t whole_quotient(int64_t a, int64_t b) {
     return b == 0 ? 0 : b == -1 ? whole_subtract(0, a) : a / b;
 }

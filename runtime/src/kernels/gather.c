@@ -5,7 +5,7 @@ static bool takes(const opdb_tensor *x, const opdb_tensor *indices, const opdb_t
     return opdb_moves(x, y) && opdb_kind_of(indices) == OPDB_WHOLE;
 }
 
-/* For each index the slice of `table` along `axis`; a negative index counts from the end. */
+/* The slice of `table` along `axis` for each index; a negative index counts from the end. */
 opdb_status opdb_gather_slices(const opdb_tensor *table, const opdb_tensor *indices, int64_t axis,
                                const opdb_tensor *y) {
     int64_t size = table->dims[axis], inner = size_between(table, axis + 1, table->rank);
@@ -25,7 +25,7 @@ opdb_status opdb_gather_slices(const opdb_tensor *table, const opdb_tensor *indi
     return OPDB_OK;
 }
 
-/* Each element of y is that of x at the same place, with the index along `axis`. */
+/* Each element of y is that of x at the same position, except along `axis`, where the index gives it. */
 opdb_status opdb_gather_elements(const opdb_tensor *x, const opdb_tensor *indices, int64_t axis,
                                  const opdb_tensor *y) {
     int64_t step = size_between(x, axis + 1, x->rank), size = x->dims[axis], i = 0;
@@ -48,7 +48,7 @@ opdb_status opdb_gather_elements(const opdb_tensor *x, const opdb_tensor *indice
     return OPDB_OK;
 }
 
-/* For each tuple of indices the slice of `table` that it names, behind the batch dims that both share. */
+/* The slice of `table` at each tuple of indices, after the batch dims that both share. */
 opdb_status opdb_gather_nd(const opdb_tensor *table, const opdb_tensor *indices, int64_t batch_dims,
                            const opdb_tensor *y) {
     int64_t length = indices->dims[indices->rank - 1], batches = size_between(table, 0, batch_dims);
@@ -66,7 +66,7 @@ opdb_status opdb_gather_nd(const opdb_tensor *table, const opdb_tensor *indices,
     return OPDB_OK;
 }
 
-/* The batches that the indices name. */
+/* The batches chosen by the indices. */
 opdb_status opdb_batch_permutation(const opdb_tensor *x, const opdb_tensor *indices, const opdb_tensor *y) {
     return opdb_gather_slices(x, indices, 0, y);
 }

@@ -4,10 +4,10 @@
 
 #include <string.h>
 
-/* Rows of A that meet a packed part of B before the next part is packed: they stay in the second cache. */
+/* Rows of A multiplied with a packed part of B before the next part is packed: they stay in the L2 cache. */
 enum { BLOCK_M = 512 };
 
-/* What is multiplied at once: `taps` of them from `tap` on, of each `depth` elements from `d` on. */
+/* The block multiplied at once: `taps` taps from `tap` on, `depth` elements of each from `d` on. */
 typedef struct {
     int64_t tap, d;
     int taps, depth;
@@ -43,7 +43,7 @@ void opdb_gemm_rows(const void *a, int64_t row, int rows, int64_t tap, int taps,
         to[r] = m->v + (row + r) * m->down + d * m->along;
 }
 
-/* Columns j .. j + n of a part of B as neighbours, with zeros to the width of a tile. */
+/* Packs columns j .. j + n of a part of B side by side, with zeros up to the width of a tile. */
 OPDB_CLONES static void pack(const gemm_job *job, const part *p, int64_t j, int n, float *to) {
     if (n < GEMM_COLUMNS)
         memset(to, 0, sizeof(float) * (size_t)(p->taps * p->depth * GEMM_COLUMNS));
@@ -59,7 +59,7 @@ OPDB_CLONES static void pack(const gemm_job *job, const part *p, int64_t j, int 
     }
 }
 
-/* Makes neighbours of the elements of rows of A; of one tap. */
+/* Packs the elements of rows of A side by side; for one tap. */
 static void gather(workspace *w, int rows, int depth, int64_t along) {
     for (int r = 0; r < rows; r++) {
         for (int d = 0; d < depth; d++)
@@ -68,7 +68,7 @@ static void gather(workspace *w, int rows, int depth, int64_t along) {
     }
 }
 
-/* The tile of sums as y holds it, or what sums start with. */
+/* The tile of sums as stored in y, or the start values of the sums. */
 static void load(const gemm_job *job, bool first, const float *y, int64_t j, int m, int n, float *sum) {
     memset(sum, 0, sizeof(float) * GEMM_ROWS * GEMM_COLUMNS);
     for (int r = 0; r < m; r++, sum += GEMM_COLUMNS)
@@ -78,7 +78,7 @@ static void load(const gemm_job *job, bool first, const float *y, int64_t j, int
             memcpy(sum, job->bias + j, sizeof(float) * (size_t)n);
 }
 
-/* Adds what one part of A and B gives to n columns from j on of the rows from i to `end`. */
+/* Adds the products of one part of A and B to n columns from j on, for rows i to `end`. */
 static void add_part(const gemm_job *job, workspace *w, const part *p, bool first, int64_t i, int64_t end,
                      int64_t j, int n) {
     bool direct = n == GEMM_COLUMNS && job->b_along == 1 && p->taps == 1 && end - i <= GEMM_ROWS;
@@ -94,7 +94,7 @@ static void add_part(const gemm_job *job, workspace *w, const part *p, bool firs
         if (job->a_along != 1)
             gather(w, m, p->depth, job->a_along);
         for (int t = 0; t < p->taps; t++)
-            for (int r = m; r < GEMM_ROWS; r++) /* any row that is there */
+            for (int r = m; r < GEMM_ROWS; r++) /* any existing row */
                 w->rows[t * GEMM_ROWS + r] = w->rows[t * GEMM_ROWS];
         load(job, first, y, j, m, n, w->sum);
         multiply(w->rows, p->taps, p->depth, b, direct ? job->b_down : GEMM_COLUMNS, w->sum);
@@ -103,7 +103,7 @@ static void add_part(const gemm_job *job, workspace *w, const part *p, bool firs
     }
 }
 
-/* Few rows of A: to pack B would take longer than what is done with it. */
+/* For few rows of A: packing B would take longer than the products. */
 enum { FEW = 16, LANES = 16 };
 
 /* The products of one row of A with four columns of B, which are `along` apart. */
@@ -135,7 +135,7 @@ OPDB_FUSED_CLONES static void dots(const float *a, const float *b, int64_t along
         to[c] = (sums[c][0] + sums[c][1]) + (sums[c][2] + sums[c][3]);
 }
 
-/* For few rows of A and columns of B that are neighbours in memory, as the weights of a linear layer are. */
+/* For few rows of A, and B whose columns are contiguous in memory, as the weights of a linear layer are. */
 static void multiply_few(const gemm_job *job) {
     const float *row, *bias = job->bias;
     float found[4];
@@ -161,7 +161,7 @@ void opdb_gemm(const gemm_job *job) {
     for (int64_t i = 0; i < job->m; i += BLOCK_M) {
         int64_t end = i + at_most(job->m - i, BLOCK_M);
         tap = d = 0;
-        do { /* at least once: a sum of nothing is the bias */
+        do { /* at least once: an empty sum is the bias */
             part p = {tap, d, (int)at_most(job->taps - tap, taps), (int)at_most(job->depth - d, GEMM_DEPTH)};
             for (int64_t j = 0; j < job->n; j += GEMM_COLUMNS)
                 add_part(job, &w, &p, tap + d == 0, i, end, j, (int)at_most(job->n - j, GEMM_COLUMNS));

@@ -15,7 +15,8 @@ enum {
     GEMM_TAPS = 64
 };
 
-/* A is m x (taps * depth), B (taps * depth) x n: a matrix has one tap, a convolution those of its filter. */
+/* A is m x (taps * depth), B (taps * depth) x n: a matrix has one tap, a convolution as many as its
+ * filter. */
 typedef struct gemm_job gemm_job;
 
 /* to[t * GEMM_ROWS + r] = where element `d` of row `row` + r and tap `tap` + t is, with GEMM_DEPTH or the
@@ -25,7 +26,7 @@ typedef void gemm_rows(const void *a, int64_t row, int rows, int64_t tap, int ta
 
 struct gemm_job {
     int64_t m, n, taps, depth;
-    gemm_rows *rows; /* opdb_gemm_rows where `a` is a gemm_matrix */
+    gemm_rows *rows; /* opdb_gemm_rows for `a` as a gemm_matrix */
     const void *a;
     int64_t a_along; /* other than 1 with one tap only */
     const float *b;  /* its elements are: */

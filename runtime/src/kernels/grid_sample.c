@@ -5,12 +5,12 @@
 
 enum { AXES = 3, CHANNELS = 256 };
 
-/* A place in [-1, 1] as one in pixels. */
+/* Converts a position in [-1, 1] to pixels. */
 static double in_pixels(double at, int64_t size, bool align_corners) {
     return align_corners ? (at + 1) / 2 * (double)(size - 1) : ((at + 1) * (double)size - 1) / 2;
 }
 
-/* A place mirrored until it lies in [low, high]. */
+/* Mirrors a position until it lies in [low, high]. */
 static double reflected(double at, double low, double high) {
     double span = high - low;
     if (span <= 0)
@@ -25,17 +25,17 @@ static double inside(double at, int64_t size, int64_t padding, bool align_corner
         return at;
     if (padding == OPDB_GRID_SAMPLE_REFLECTION)
         at = align_corners ? reflected(at, 0, last) : reflected(at, -0.5, last + 0.5);
-    return at > 0 ? (at < last ? at : last) : 0; /* what is no number is taken for 0 */
+    return at > 0 ? (at < last ? at : last) : 0; /* NaN counts as 0 */
 }
 
-/* The two pixels of each dim around a place, and the part of the second. */
+/* The two pixels along each dim around a position, and the weight of the second. */
 typedef struct {
     int64_t size[AXES], low[AXES];
     double part[AXES];
     int corners; /* of the cube: 1 for the nearest pixel alone */
 } place;
 
-/* n channels of the pixel of y; x is at the first of them in the image. */
+/* n channels of a pixel of y; x points at the first of them in the image. */
 OPDB_CLONES static void sample(const place *p, const float *x, int64_t channels, int64_t n, float *y) {
     double sum[CHANNELS];
     for (int64_t c = 0; c < n; c++)
@@ -55,7 +55,7 @@ OPDB_CLONES static void sample(const place *p, const float *x, int64_t channels,
         y[c] = (float)sum[c];
 }
 
-/* y[n, ..., :] = x at the place that grid[n, ..., :] names: its last number along the first spatial dim. */
+/* y[n, ..., :] = x at the position grid[n, ..., :], whose last number counts along the first spatial dim. */
 opdb_status opdb_grid_sample(const opdb_tensor *x, const opdb_tensor *grid, bool align_corners, int64_t mode,
                              int64_t padding_mode, const opdb_tensor *y) {
     int dims = (int)x->rank - 2;
@@ -76,7 +76,7 @@ opdb_status opdb_grid_sample(const opdb_tensor *x, const opdb_tensor *grid, bool
             double v = inside(in_pixels(at[dims - 1 - d], p.size[own], align_corners), p.size[own],
                               padding_mode, align_corners);
             double low = near ? rint(v) : floor(v);
-            bool far = !(low > -2) || low > (double)p.size[own]; /* beside the image, or no number */
+            bool far = !(low > -2) || low > (double)p.size[own]; /* outside the image, or NaN */
             p.low[own] = far ? -2 : (int64_t)low;
             p.part[own] = near || far ? 0 : v - low;
         }

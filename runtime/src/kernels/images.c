@@ -1,11 +1,11 @@
-/* Pictures in other formats, and parts of them in other sizes. */
+/* Conversion of image formats, and resized crops. */
 #include <math.h>
 
 #include "move.h"
 #include "pixels.h"
 #include "places.h"
 
-/* The three colours of each pixel, without what says how opaque it is; the other way round on demand. */
+/* The three colors of each pixel without alpha; in reverse order on request. */
 opdb_status opdb_argb_to_rgb(const opdb_tensor *x, int64_t input_order, bool reverse_output,
                              const opdb_tensor *y) {
     if (!opdb_moves(x, y))
@@ -18,13 +18,14 @@ opdb_status opdb_argb_to_rgb(const opdb_tensor *x, int64_t input_order, bool rev
     return OPDB_OK;
 }
 
-/* The places along one dim of a box from `low` to `high`, in parts of the image, that `n` pixels read. */
+/* The positions that `n` pixels read along one dim of a box from `low` to `high`, in fractions of the
+ * image. */
 static double box_place(double low, double high, int64_t i, int64_t n, int64_t size) {
     double last = (double)(size - 1);
     return n > 1 ? low * last + (double)i * (high - low) * last / (double)(n - 1) : 0.5 * (low + high) * last;
 }
 
-/* As TensorFlow's crop_and_resize: boxes [y1, x1, y2, x2] in parts of the image; what lies outside becomes
+/* Like TensorFlow's crop_and_resize: boxes [y1, x1, y2, x2] in fractions of the image; pixels outside become
  * extrapolation_value. */
 opdb_status opdb_crop_and_resize(const opdb_tensor *image, const opdb_tensor *boxes,
                                  const opdb_tensor *batch_idx, int64_t interpolation_mode,
@@ -54,9 +55,8 @@ opdb_status opdb_crop_and_resize(const opdb_tensor *image, const opdb_tensor *bo
     return OPDB_OK;
 }
 
-/* Brightness and colours of one pixel as red, green and blue in [0, 255], the other way round on demand:
- * ITU-R BT.601 in 256ths, as QNN CPU has it, with the half that makes the nearest whole number of what is
- * cut. */
+/* Brightness and colors of one pixel as red, green and blue in [0, 255], in reverse order on request: ITU-R
+ * BT.601 in 256ths, as in QNN CPU, plus a half so that truncation rounds to the nearest. */
 static void rgb_of(double y, double u, double v, bool reverse, float *to) {
     const double made[3] = {y + 359.0 / 256 * (v - 128), y - 88.0 / 256 * (u - 128) - 183.0 / 256 * (v - 128),
                             y + 454.0 / 256 * (u - 128)};
@@ -64,7 +64,7 @@ static void rgb_of(double y, double u, double v, bool reverse, float *to) {
         to[i] = (float)held_between(made[reverse ? 2 - i : i] + 0.5, 0, 255);
 }
 
-/* A tensor of bytes as integers, whatever its encoding says; another as it is. */
+/* A tensor of bytes as integers, whatever its encoding is; others as they are. */
 static opdb_tensor stored_in(const opdb_tensor *t) {
     opdb_tensor stored = *t;
     if (t->dtype == OPDB_UQ8) {
@@ -75,8 +75,8 @@ static opdb_tensor stored_in(const opdb_tensor *t) {
     return stored;
 }
 
-/* The brightness of all pixels comes first, then for each square of four a pair of colours, of which number
- * `blue` is the blue one. */
+/* The brightness of all pixels comes first, then a pair of colors for each square of four; number `blue` of
+ * the pair is the blue one. */
 static opdb_status nv_to_rgb(const opdb_tensor *x, int64_t blue, bool reverse, const opdb_tensor *y) {
     bool bytes = x->dtype == OPDB_UQ8, floats = x->dtype == OPDB_F32 || x->dtype == OPDB_F16;
     int64_t height = y->dims[1], width = y->dims[2], pixels = height * width;
@@ -85,10 +85,10 @@ static opdb_status nv_to_rgb(const opdb_tensor *x, int64_t blue, bool reverse, c
     opdb_tensor from = stored_in(x), to = stored_in(y);
     for (int64_t i = 0; i < size_of(y) / 3; i++) {
         int64_t picture = i / pixels * x->dims[1], row = i % pixels / width, column = i % width;
-        float light, colours[2], made[3];
+        float light, colors[2], made[3];
         opdb_read(&from, picture + i % pixels, 1, 1, OPDB_REAL, &light);
-        opdb_read(&from, picture + pixels + row / 2 * width + column / 2 * 2, 1, 2, OPDB_REAL, colours);
-        rgb_of(light, colours[blue], colours[1 - blue], reverse, made);
+        opdb_read(&from, picture + pixels + row / 2 * width + column / 2 * 2, 1, 2, OPDB_REAL, colors);
+        rgb_of(light, colors[blue], colors[1 - blue], reverse, made);
         int64_t cut[3] = {(int64_t)made[0], (int64_t)made[1], (int64_t)made[2]};
         opdb_write(&to, 3 * i, 3, bytes ? OPDB_WHOLE : OPDB_REAL, bytes ? (void *)cut : (void *)made);
     }

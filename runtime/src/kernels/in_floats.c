@@ -27,7 +27,7 @@ size_t opdb_size_in_floats(const opdb_op *op) {
     return bytes;
 }
 
-/* A tensor of f32 in the scratch of `op`, which gets smaller. */
+/* Takes a tensor of f32 from the scratch of `op`. */
 static opdb_tensor floats_of(const opdb_tensor *t, opdb_op *op) {
     opdb_tensor floats = *t;
     floats.dtype = OPDB_F32;

@@ -9,7 +9,7 @@ OPDB_CLONES static void logit_row(const float *restrict x, float *restrict y, in
     }
 }
 
-/* log(x / (1 - x)); with epsilon x is held in [epsilon, 1 - epsilon] first. */
+/* log(x / (1 - x)); with epsilon, x is first clamped to [epsilon, 1 - epsilon]. */
 opdb_status opdb_logit(const opdb_tensor *x, const opdb_tensor *epsilon, const opdb_tensor *y) {
     if (!is_f32(x) || !is_f32(epsilon) || !is_f32(y))
         return OPDB_UNSUPPORTED;

@@ -14,8 +14,8 @@ static double squares(const float *x, int64_t n, int64_t step) {
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* y = x / (bias + alpha * squares of the neighbours)^beta: the channels not more than `radius` away, or the
- * pixels of the channel of which neither coordinate is. */
+/* y = x / (bias + alpha * squares of the neighbors)^beta: channels at most `radius` away, or pixels of the
+ * channel at most `radius` away in both coordinates. */
 opdb_status opdb_lrn(const opdb_tensor *x, double alpha, double beta, double bias, int64_t radius,
                      int64_t region, const opdb_tensor *y) {
     if (!is_f32(x) || !is_f32(y) || radius < 0)

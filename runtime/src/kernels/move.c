@@ -13,8 +13,7 @@ static bool same_encoding(const opdb_tensor *x, const opdb_tensor *y) {
            a->offsets[0] == b->offsets[0];
 }
 
-/* Whether stored values can be copied: an encoding that is not known is taken for that of the other tensor.
- */
+/* True if stored values can be copied: an unknown encoding counts as that of the other tensor. */
 static bool copies(const opdb_tensor *x, const opdb_tensor *y) {
     return x->dtype == y->dtype && same_encoding(x, y);
 }
@@ -77,7 +76,7 @@ static void copy_run(const char *in, char *out, opdb_loop run, size_t size) {
 
 enum { BLOCK = 32, SHORT = 16 * BLOCK };
 
-/* Copies neighbours, `bytes` in each row.  A call of memcpy takes longer than a short row. */
+/* Copies contiguous elements, `bytes` in each row. Calling memcpy takes longer than a short row. */
 static void copy_rows(const char *in, char *out, opdb_loop row, int64_t size, int64_t bytes) {
     int64_t in_step = row.step[0] * size, out_step = row.step[1] * size;
     bool blocks = bytes % BLOCK == 0 && bytes <= SHORT;
@@ -89,7 +88,7 @@ static void copy_rows(const char *in, char *out, opdb_loop row, int64_t size, in
             memcpy(out, in, (size_t)bytes);
 }
 
-/* Reads and writes where stored values cannot be copied. */
+/* Reads and writes values if stored values cannot be copied. */
 static void convert_run(const opdb_tensor *x, int64_t x_at, const opdb_tensor *y, int64_t y_at,
                         opdb_loop run) {
     float tile[OPDB_TILE];
@@ -105,7 +104,7 @@ static void convert_run(const opdb_tensor *x, int64_t x_at, const opdb_tensor *y
     }
 }
 
-/* The number of the loop along which x is contiguous, -1 where there is none. */
+/* The number of the loop along which x is contiguous, -1 if there is none. */
 static int contiguous(const opdb_nest *nest) {
     int d = nest->rank - 1;
     while (d >= 0 && nest->loop[d].step[0] != 1)
@@ -125,9 +124,9 @@ void opdb_move(const opdb_tensor *x, int64_t x_at, const opdb_tensor *y, int64_t
     if (nest_size(nest) == 0)
         return;
     opdb_loop run = nest_pop(nest), row = {1, {0, 0, 0}};
-    bool same = copies(x, y), neighbours = same && run.step[0] == 1 && run.step[1] == 1;
+    bool same = copies(x, y), neighbors = same && run.step[0] == 1 && run.step[1] == 1;
     int along = same && run.n > 1 && run.step[0] != 1 && run.step[1] == 1 ? contiguous(nest) : -1;
-    if (neighbours && nest->rank > 0)
+    if (neighbors && nest->rank > 0)
         row = nest_pop(nest);
     else if (along >= 0)
         row = take(nest, along);
@@ -139,7 +138,7 @@ void opdb_move(const opdb_tensor *x, int64_t x_at, const opdb_tensor *y, int64_t
         }
         const char *in = (const char *)x->data + from * size;
         char *out = (char *)y->data + to * size;
-        if (neighbours)
+        if (neighbors)
             copy_rows(in, out, row, size, run.n * size);
         else if (along >= 0)
             copy_plane_of(in, out, row, run, (size_t)size);

@@ -1,9 +1,9 @@
-/* Non-maximum suppression: of boxes that overlap the one with the best score stays. */
+/* Non-maximum suppression: among overlapping boxes, the one with the best score stays. */
 #include "boxes.h"
 #include "move.h"
 
-/* Of each batch and class the (batch, class, box) that stay, best first.  Each batch has as many rows of the
- * result; those after its last box are copies of it, or (batch, 0, 0) where no box stays. */
+/* The (batch, class, box) that stay for each batch and class, best first. Each batch has the same number of
+ * result rows; rows after its last box copy it, or are (batch, 0, 0) if no box stays. */
 opdb_status opdb_non_max_suppression(const opdb_tensor *boxes, const opdb_tensor *scores,
                                      double iou_threshold, double score_threshold, int64_t max_boxes_selected,
                                      const opdb_tensor *selected_indices, const opdb_tensor *num_valid,
@@ -34,7 +34,7 @@ opdb_status opdb_non_max_suppression(const opdb_tensor *boxes, const opdb_tensor
     return OPDB_OK;
 }
 
-/* The part of the scores [batch, box, class] and of the boxes that is one batch. */
+/* One batch of the scores [batch, box, class] and of the boxes. */
 typedef struct {
     const float *boxes, *scores;
     int64_t n, classes, places; /* boxes, classes, boxes of each: 1 or one for each class */
@@ -45,7 +45,7 @@ static const float *box_of(const batch_of_boxes *b, int64_t box, int64_t categor
     return b->boxes + (box * b->places + (b->places > 1 ? category : 0)) * 4;
 }
 
-/* Suppresses in each class, of which `per_class` boxes stay at most, and keeps the best `most` of all. */
+/* Suppresses in each class, keeps `per_class` boxes of each at most, and the best `most` of all. */
 static int64_t best_of_batch(const batch_of_boxes *b, double iou_threshold, double score_threshold,
                              int64_t per_class, int64_t most, detection *best, float *left) {
     int64_t found = 0, taken = 0;
@@ -81,7 +81,7 @@ static bool takes_batches(const opdb_tensor *boxes, const opdb_tensor *scores, c
            opdb_kind_of(classes) == OPDB_WHOLE;
 }
 
-/* Whether the parts of a feature that belong to one box can be moved. */
+/* True if the parts of a feature that belong to one box can be moved. */
 static bool moves_features(opdb_tensors features, opdb_tensors features_) {
     for (int64_t i = 0; i < features.n; i++) {
         const opdb_tensor *x = features.v[i], *y = features_.v[i];
@@ -92,7 +92,7 @@ static bool moves_features(opdb_tensors features, opdb_tensors features_) {
     return true;
 }
 
-/* The features of a box become row `at` of batch `batch`; those of no box (-1) are zeros. */
+/* Copies the features of a box to row `at` of batch `batch`; zeros for no box (-1). */
 static void move_features(opdb_tensors features, opdb_tensors features_, int64_t batch, int64_t box,
                           int64_t at) {
     for (int64_t i = 0; i < features.n; i++) {
@@ -105,8 +105,8 @@ static void move_features(opdb_tensors features, opdb_tensors features_, int64_t
     }
 }
 
-/* Suppression in each class by itself; the boxes that stay of all classes, best first, with their features.
- * What is after the last is zeros. */
+/* Suppression within each class; the remaining boxes of all classes, best first, with their features. Rows
+ * after the last are zeros. */
 opdb_status opdb_multi_class_nms(const opdb_tensor *boxes, const opdb_tensor *scores, opdb_tensors features,
                                  double iou_threshold, double score_threshold, double soft_nms_sigma,
                                  const opdb_tensor *boxes_, const opdb_tensor *scores_,
@@ -131,8 +131,9 @@ opdb_status opdb_multi_class_nms(const opdb_tensor *boxes, const opdb_tensor *sc
     return OPDB_OK;
 }
 
-/* As TensorFlow's combined_non_max_suppression: of each class at most max_boxes_per_class, of all classes the
- * best; `pad_per_class` is in the shape of the results already.  A score that is the threshold counts. */
+/* Like TensorFlow's combined_non_max_suppression: at most max_boxes_per_class boxes per class, and the best
+ * of all classes; the shape of the results already includes `pad_per_class`. A score equal to the threshold
+ * counts. */
 opdb_status opdb_combined_nms(const opdb_tensor *boxes, const opdb_tensor *scores,
                               int64_t max_boxes_per_class, double iou_threshold, double score_threshold,
                               bool clip_boxes, const opdb_tensor *boxes_, const opdb_tensor *scores_,

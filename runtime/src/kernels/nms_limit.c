@@ -1,11 +1,11 @@
-/* Soft suppression: the scores of boxes that overlap a better one fall.  As NNAPI's BOX_WITH_NMS_LIMIT. */
+/* Soft suppression, like NNAPI's BOX_WITH_NMS_LIMIT: lowers the scores of boxes that overlap a better one. */
 #include <math.h>
 
 #include "boxes.h"
 #include "move.h"
 #include "places.h"
 
-/* How the scores of boxes that overlap one that was taken fall. */
+/* The rule by which the scores of boxes that overlap a taken one are lowered. */
 typedef struct {
     int64_t method;
     double iou_threshold, sigma, least;
@@ -17,14 +17,13 @@ typedef struct {
     int64_t n, classes;
 } batch_of_rois;
 
-/* The rows of the results; those that may be NULL are the last three.  `filled`: how many have been written.
- */
+/* The rows of the results; the last three may be NULL. `filled`: number of rows written. */
 typedef struct {
     const opdb_tensor *boxes, *scores, *classes, *batch_idx, *batch_splits, *keeps, *keeps_size;
     int64_t filled;
 } nms_results;
 
-/* The part of a score that overlap leaves. */
+/* The fraction of a score that remains after an overlap. */
 static double part_left(const fall *how, double iou) {
     if (how->method == OPDB_BOX_WITH_NMS_LIMIT_GAUSSIAN)
         return iou > 0 ? exp(-iou * iou / how->sigma) : 1;
@@ -33,7 +32,7 @@ static double part_left(const fall *how, double iou) {
     return how->method == OPDB_BOX_WITH_NMS_LIMIT_LINEAR ? 1 - iou : 0;
 }
 
-/* Lowers the scores of what is left beside `taken`, and leaves out what is below the least score then. */
+/* Lowers the scores of the boxes left beside `taken`, and drops those that then are below the least score. */
 static void lower_scores(const box_set *set, int64_t taken, const fall *how) {
     const float *box = set->boxes + taken * set->step;
     for (int64_t i = 0; i < set->n; i++) {
@@ -44,9 +43,8 @@ static void lower_scores(const box_set *set, int64_t taken, const fall *how) {
     }
 }
 
-/* What stays of each class, of scores above the threshold, in the order in which it was taken; of all classes
- * the best `limit`, where that is not negative.  Returns how many there are, -1 where there is no room for so
- * many. */
+/* The boxes that stay in each class, with scores above the threshold, in the order in which they were taken;
+ * the best `limit` of all classes unless that is negative. Returns their number, -1 if there is no room. */
 static int64_t detect(const batch_of_rois *b, double score_threshold, const fall *how, int64_t limit,
                       int64_t room, detection *best, float *left) {
     int64_t found = 0, most = limit < 0 || limit > b->n ? b->n : limit;
@@ -96,8 +94,8 @@ static void write_batch(const batch_of_rois *b, const detection *best, int64_t f
     }
 }
 
-/* The regions of the batch that begins with row `first`: as many as batch_splits says, without it those that
- * follow one another with one batch_idx.  0 after the last batch, -1 where batch_splits tells of others. */
+/* The regions of the batch that begins with row `first`: as many as batch_splits says, or without it the
+ * consecutive ones with the same batch_idx. 0 after the last batch, -1 if batch_splits does not match. */
 static int64_t batch_at(const opdb_tensor *batch_idx, const opdb_tensor *batch_splits, int64_t batch,
                         int64_t first) {
     int64_t left = batch_idx->dims[0] - first, n = 0;
@@ -110,9 +108,9 @@ static int64_t batch_at(const opdb_tensor *batch_idx, const opdb_tensor *batch_s
     return n;
 }
 
-/* Takes the best box of a class again and again; the scores of boxes that overlap it fall, and those that
- * fall below nms_score_threshold are left out.  `keeps`: their rows in their batch.  `keeps_size`: how many
- * of each class.  What is after the last box is zeros. */
+/* Takes the best box of a class again and again; lowers the scores of boxes that overlap it, and drops boxes
+ * below nms_score_threshold. `keeps`: row of each kept box in its batch. `keeps_size`: number of each class.
+ * Zeros follow the last box. */
 opdb_status opdb_box_with_nms_limit(const opdb_tensor *boxes, const opdb_tensor *scores,
                                     const opdb_tensor *batch_idx, const opdb_tensor *batch_splits,
                                     int64_t nms_kernel_method, double nms_score_threshold,

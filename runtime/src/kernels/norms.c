@@ -4,9 +4,9 @@
 #include "clones.h"
 #include "sums.h"
 
-/* A run of y = (x - mean) * scale * gamma + beta, in float: with the mean in two parts, what is small beside
- * it stays exact, and each of the operations is off by half a unit in the last place. */
-static inline void normalise(const float *restrict x, float *restrict y, opdb_loop run, const float *gamma,
+/* A run of y = (x - mean) * scale * gamma + beta, in float: the mean is in two parts, so that small
+ * differences stay exact; each operation is off by half a unit in the last place. */
+static inline void normalize(const float *restrict x, float *restrict y, opdb_loop run, const float *gamma,
                              const float *beta, double mean, double factor) {
     const float high = (float)mean, low = (float)(mean - high), scale = (float)factor;
     for (int64_t i = 0; i < run.n; i++) {
@@ -19,38 +19,38 @@ static inline void normalise(const float *restrict x, float *restrict y, opdb_lo
     }
 }
 
-/* The calls differ in what the compiler knows, so that the common cases vectorise. */
-OPDB_CLONES static void normalise_run(const float *x, float *y, opdb_loop run, const float *gamma,
+/* The calls pass different constants to the compiler, so that the common cases vectorize. */
+OPDB_CLONES static void normalize_run(const float *x, float *y, opdb_loop run, const float *gamma,
                                       const float *beta, double mean, double scale) {
     opdb_loop ones = {run.n, {1, 1, 1}}, whole = {run.n, {1, 0, 0}};
     bool dense = run.step[0] == 1;
     if (dense && gamma != NULL && beta != NULL && run.step[1] == 1 && run.step[2] == 1)
-        normalise(x, y, ones, gamma, beta, mean, scale);
+        normalize(x, y, ones, gamma, beta, mean, scale);
     else if (dense && gamma != NULL && beta == NULL && run.step[1] == 1)
-        normalise(x, y, ones, gamma, NULL, mean, scale);
+        normalize(x, y, ones, gamma, NULL, mean, scale);
     else if (dense && run.step[1] == 0 && run.step[2] == 0)
-        normalise(x, y, whole, gamma, beta, mean, scale);
+        normalize(x, y, whole, gamma, beta, mean, scale);
     else
-        normalise(x, y, run, gamma, beta, mean, scale);
+        normalize(x, y, run, gamma, beta, mean, scale);
 }
 
-OPDB_CLONES static double sum_of(const float *p, opdb_loop run, double centre, int power) {
-    return sum_run(p, run, centre, power);
+OPDB_CLONES static double sum_of(const float *p, opdb_loop run, double center, int power) {
+    return sum_run(p, run, center, power);
 }
 
-static double sum_over(const float *x, opdb_nest *over, opdb_loop run, double centre, int power) {
+static double sum_over(const float *x, opdb_nest *over, opdb_loop run, double center, int power) {
     double sum = 0;
     do {
-        sum += sum_of(x + over->at[0], run, centre, power);
+        sum += sum_of(x + over->at[0], run, center, power);
     } while (nest_next(over));
     return sum;
 }
 
-/* What is normalised: x, with steps of gamma and beta, in loops of which `over` have one mean and spread. */
+/* The data to normalize: x, with steps of gamma and beta; the loops in `over` share one mean and spread. */
 typedef struct {
     const opdb_tensor *x, *gamma, *beta, *y;
     opdb_nest kept, over;
-    bool centred, scaled;
+    bool centered, scaled;
     double epsilon;
 } norm;
 
@@ -69,13 +69,13 @@ static opdb_status run_norm(norm *n) {
     do {
         const float *in = data_of(n->x, kept->at[0]);
         float *out = (float *)n->y->data + kept->at[0];
-        double mean = n->centred ? sum_over(in, over, run, 0, 1) / count : 0, scale = 1;
+        double mean = n->centered ? sum_over(in, over, run, 0, 1) / count : 0, scale = 1;
         if (n->scaled)
             scale = 1 / sqrt(sum_over(in, over, run, mean, 2) / count + n->epsilon);
         do {
             const float *gamma = data_of(n->gamma, kept->at[1] + over->at[1]);
             const float *beta = data_of(n->beta, kept->at[2] + over->at[2]);
-            normalise_run(in + over->at[0], out + over->at[0], run, gamma, beta, mean, scale);
+            normalize_run(in + over->at[0], out + over->at[0], run, gamma, beta, mean, scale);
         } while (nest_next(over));
     } while (nest_next(kept));
     return OPDB_OK;
@@ -116,7 +116,7 @@ opdb_status opdb_rms_norm(const opdb_tensor *x, const opdb_tensor *gamma, const 
     return over_axes(n, axes);
 }
 
-/* The step of a vector along the channels: 0 where one number serves all. */
+/* The step of a vector along the channels: 0 if one number serves all. */
 static int64_t channel_step(const opdb_tensor *t) { return t != NULL && size_of(t) > 1; }
 
 /* Each group of channels of each batch has its own mean and spread. */
@@ -133,10 +133,10 @@ opdb_status opdb_group_norm(const opdb_tensor *x, const opdb_tensor *gamma, cons
     return run_norm(&n);
 }
 
-/* Channels side by side that are read at once: a line of the cache. */
+/* Adjacent channels read at once: a cache line. */
 enum { BESIDE = 16 };
 
-/* What each of BESIDE channels is normalised with: minus mean, times scale and gamma, plus beta. */
+/* The numbers that normalize each of BESIDE channels: minus mean, times scale and gamma, plus beta. */
 typedef struct {
     double sum[BESIDE], mean[BESIDE];
     float high[BESIDE], low[BESIDE], scale[BESIDE], gamma[BESIDE], beta[BESIDE];
@@ -175,7 +175,7 @@ static inline void each_row(const float *restrict x, float *restrict y, int64_t 
     }
 }
 
-OPDB_CLONES static void normalise_rows(const float *x, float *y, int64_t rows, int64_t step, int64_t lanes,
+OPDB_CLONES static void normalize_rows(const float *x, float *y, int64_t rows, int64_t step, int64_t lanes,
                                        const columns *c) {
     if (lanes == BESIDE)
         each_row(x, y, rows, step, BESIDE, c);
@@ -194,7 +194,7 @@ static opdb_status run_columns(const norm *n, int64_t batches, int64_t rows, int
         const float *x = data_of(n->x, batch * rows * channels + channel);
         float *y = (float *)n->y->data + batch * rows * channels + channel;
         columns c = {{0}, {0}, {0}, {0}, {0}, {0}, {0}};
-        if (n->centred) {
+        if (n->centered) {
             sum_rows(x, rows, channels, lanes, 1, &c);
             for (int64_t k = 0; k < lanes; k++)
                 c.mean[k] = c.sum[k] / (double)rows;
@@ -208,12 +208,12 @@ static opdb_status run_columns(const norm *n, int64_t batches, int64_t rows, int
             c.gamma[k] = n->gamma == NULL ? 1 : *data_of(n->gamma, (channel + k) * g);
             c.beta[k] = n->beta == NULL ? 0 : *data_of(n->beta, (channel + k) * b);
         }
-        normalise_rows(x, y, rows, channels, lanes, &c);
+        normalize_rows(x, y, rows, channels, lanes, &c);
     }
     return OPDB_OK;
 }
 
-/* Over the spatial dims of each channel, over the channels of each place, or over both. */
+/* Over the spatial dims of each channel, over the channels of each position, or over both. */
 opdb_status opdb_instance_norm(const opdb_tensor *x, const opdb_tensor *gamma, const opdb_tensor *beta,
                                double epsilon, int64_t mode, bool normalize_variance, int64_t region,
                                const opdb_tensor *y) {
@@ -254,7 +254,7 @@ opdb_status opdb_l2_norm(const opdb_tensor *x, opdb_ints axes, double epsilon, c
         double squares = sum_over(in, &over, run, 0, 2);
         double scale = 1 / sqrt(squares > epsilon ? squares : epsilon);
         do {
-            normalise_run(in + over.at[0], out + over.at[0], run, NULL, NULL, 0, scale);
+            normalize_run(in + over.at[0], out + over.at[0], run, NULL, NULL, 0, scale);
         } while (nest_next(&over));
     } while (nest_next(&kept));
     return OPDB_OK;
@@ -274,10 +274,10 @@ opdb_status opdb_moments(const opdb_tensor *x, opdb_ints axes, const opdb_tensor
     int64_t at = 0;
     do {
         const float *in = data_of(x, kept.at[0]);
-        double centre = count > 0 ? sum_over(in, &over, run, 0, 1) / count : NAN;
-        ((float *)mean->data)[at] = (float)centre;
+        double center = count > 0 ? sum_over(in, &over, run, 0, 1) / count : NAN;
+        ((float *)mean->data)[at] = (float)center;
         ((float *)variance->data)[at++] =
-            (float)(count > 0 ? sum_over(in, &over, run, centre, 2) / count : NAN);
+            (float)(count > 0 ? sum_over(in, &over, run, center, 2) / count : NAN);
     } while (nest_next(&kept));
     return OPDB_OK;
 }

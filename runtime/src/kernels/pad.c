@@ -1,13 +1,13 @@
 #include "move.h"
 
-/* A run of one dim of y: n elements from y_at on, which are those of x from x_at on, `step` apart. */
+/* A run along one dim of y: n elements from y_at on come from x, from x_at on, `step` apart. */
 typedef struct {
     int64_t n, x_at, y_at, step;
 } segment;
 
 enum { SEGMENTS = 3 };
 
-/* What is before x, x itself, and what is after it; `mirror` is 1 where the border is repeated, else 0. */
+/* The segments before x, x itself, and after it; `mirror` is 1 if the border is repeated, else 0. */
 static void segments(int64_t before, int64_t size, int64_t after, int64_t scheme, segment *to) {
     bool edge = scheme == OPDB_PAD_EDGE, constant = scheme == OPDB_PAD_CONSTANT;
     int64_t mirror = scheme == OPDB_PAD_MIRROR_SYMMETRIC;
@@ -19,7 +19,7 @@ static void segments(int64_t before, int64_t size, int64_t after, int64_t scheme
     to[2] = last;
 }
 
-/* Whether the elements that the border asks for are there; rules only warn. */
+/* True if the elements that the border needs exist; rules only warn. */
 static bool is_within(const opdb_tensor *x, const segment (*parts)[SEGMENTS]) {
     for (uint32_t d = 0; d < x->rank; d++)
         for (int k = 0; k < SEGMENTS; k++) {

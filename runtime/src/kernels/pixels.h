@@ -1,4 +1,4 @@
-/* What an image has between its pixels. */
+/* Values between the pixels of an image. */
 #ifndef OPDB_PIXELS_H
 #define OPDB_PIXELS_H
 

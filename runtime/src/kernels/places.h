@@ -10,8 +10,7 @@ static inline int64_t opdb_place(const opdb_tensor *indices, int64_t at) {
     return place;
 }
 
-/* The offset of the slice that a tuple of indices names, whose sizes are dims[first ...] of t; -1 where one
- * of them lies outside. */
+/* The offset of the slice at a tuple of indices into dims[first ...] of t; -1 if an index lies outside. */
 static inline int64_t opdb_offset_of(const opdb_tensor *indices, int64_t at, int64_t length,
                                      const opdb_tensor *t, int64_t first) {
     int64_t offset = 0;

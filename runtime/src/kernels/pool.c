@@ -16,7 +16,7 @@ typedef struct {
     int64_t size[AXES], stride[AXES], before[AXES], after[AXES];
 } window;
 
-/* The part of a window in the image, and how many places it has in the padded image. */
+/* The part of a window inside the image, and its number of positions in the padded image. */
 typedef struct {
     int64_t from[AXES], to[AXES];
     double count;
@@ -36,7 +36,7 @@ static place place_at(const window *w, const int64_t *at) {
     return p;
 }
 
-/* n channels of one place of y; x is at the first of them in the image. */
+/* n channels of one position of y; x points at the first of them in the image. */
 OPDB_CLONES static void pool(const window *w, const place *p, const float *x, float *y, int64_t n) {
     double into[CHANNELS];
     for (int64_t c = 0; c < n; c++)
@@ -109,7 +109,7 @@ opdb_status opdb_pool_max3d(const opdb_tensor *x, opdb_ints filter_size, opdb_in
     return run(x, 3, filter_size, stride, pad_amount, GREATEST, false, y);
 }
 
-/* The root of the mean of squares: NNAPI's L2_POOL_2D, and what QNN CPU 2.47 computes. */
+/* The root of the mean of squares, as in NNAPI's L2_POOL_2D and QNN CPU 2.47. */
 opdb_status opdb_l2_pool2d(const opdb_tensor *x, opdb_ints filter_size, opdb_ints stride,
                            opdb_rows pad_amount, const opdb_tensor *y) {
     return run(x, 2, filter_size, stride, pad_amount, ROOT_MEAN_SQUARE, false, y);

@@ -1,13 +1,13 @@
-/* Regions of interest and the levels of a feature pyramid: rows of (x1, y1, x2, y2), which may have the
- * number of their batch before them. */
+/* Regions of interest and the levels of a feature pyramid: rows of (x1, y1, x2, y2), optionally preceded by
+ * the index of their batch. */
 #include <math.h>
 
 #include "boxes.h"
 #include "move.h"
 
-enum { FAR = 4096 }; /* powers of two after which an area of floats is 0 or infinite */
+enum { FAR = 4096 }; /* powers of two beyond which an area of floats is 0 or infinite */
 
-/* The level above `low` by which a region's size is as many powers of two away from the canonical one. */
+/* The level above `low`: a region's size is this many powers of two away from the canonical one. */
 static int64_t level_of(const float *corners, int64_t low, int64_t high, double scale, int64_t canonical) {
     double area = ((double)corners[2] - corners[0]) * ((double)corners[3] - corners[1]);
     int64_t level = low;
@@ -19,8 +19,8 @@ static int64_t level_of(const float *corners, int64_t low, int64_t high, double 
 
 enum { LEVELS = 4 };
 
-/* Each region goes to the result of its level, in order; what is after the last is zeros.  restore_idx: the
- * row of each among those of all results. */
+/* Each region goes to the result of its level, in order, followed by zeros. restore_idx: the row of each
+ * region among the rows of all results. */
 opdb_status opdb_distribute_fpn_proposals(const opdb_tensor *rois, int64_t roi_min_level,
                                           int64_t roi_max_level, int64_t roi_canonical_scale,
                                           int64_t roi_canonical_level, const opdb_tensor *restore_idx,
@@ -50,7 +50,7 @@ opdb_status opdb_distribute_fpn_proposals(const opdb_tensor *rois, int64_t roi_m
     return OPDB_OK;
 }
 
-/* The regions of all levels with the best scores, best first; of equals the first. */
+/* The regions of all levels with the best scores, best first; the earlier of equal ones first. */
 opdb_status opdb_collect_rpn_proposals(const opdb_tensor *rois_min_level, const opdb_tensor *rois_level_1,
                                        const opdb_tensor *rois_level_2, const opdb_tensor *rois_level_3,
                                        const opdb_tensor *rois_level_4, const opdb_tensor *scores_min_level,

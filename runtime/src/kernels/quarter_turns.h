@@ -1,4 +1,4 @@
-/* 2^k * 2 / pi for k from 0 to 104, less whole turns (4), in three parts: a multiple of 2^-27, one of 2^-56,
+/* 2^k * 2 / pi for k from 0 to 104, minus whole turns (4), in three parts: a multiple of 2^-27, one of 2^-56,
  * and the rest.  A number of 24 bits times the first is exact in double.  From tools/approximations.py. */
 #ifndef OPDB_QUARTER_TURNS_H
 #define OPDB_QUARTER_TURNS_H

@@ -1,4 +1,4 @@
-/* Real functions of float, without branches, so that a loop over them is vectorised: exp, expm1, tanh,
+/* Real functions of float, without branches, so that a loop over them is vectorized: exp, expm1, tanh,
  * gelu, sin and cos are at most 2, 2, 3, 7, 2.1 and 2.1 units in the last place off
  * (tests/runtime/native/test_elements.py measures it).  NaN goes through.  A product and a sum may be rounded
  * once or twice (OPDB_FUSED_CLONES): the bound holds for both.  Coefficients are from
@@ -20,9 +20,9 @@ static inline float real_of_bitsf(uint32_t bits) {
     return v;
 }
 
-/* v = 2 n log(2) + r with |r| <= log(2): returns 2^n, for v from -105 on.  n is held at 65, where r goes on:
- * what is infinite in float becomes so.  Adding 1.5 * 2^23 rounds to an integer; with 127 more the low bits
- * are the exponent of 2^n. */
+/* v = 2 n log(2) + r with |r| <= log(2): returns 2^n, for v from -105 on.  n is limited to 65 while r grows
+ * on, so that results beyond float become infinite.  Adding 1.5 * 2^23 rounds to an integer; with 127 more
+ * the low bits are the exponent of 2^n. */
 static inline float real_exp_rootf(float v, float *r) {
     const float shift = 0x1.8p23f + 127, per_step = 0x1.715476p-1f; /* 1 / (2 log(2)) */
     int32_t bits = (int32_t)real_bitsf(v * per_step + shift), top = (int32_t)real_bitsf(shift) + 65;
@@ -32,8 +32,8 @@ static inline float real_exp_rootf(float v, float *r) {
     return real_of_bitsf((uint32_t)bits << 23);
 }
 
-/* Coefficients are an array, of the lowest power first.  It begins with the last: not 0 * x, x may be
- * infinite. */
+/* Coefficients are an array, of the lowest power first.  Evaluation begins with the last: 0 * x must not
+ * occur, as x may be infinite. */
 static inline float real_polynomialf(const float *coefficients, int last, float x) {
     float sum = coefficients[last];
     for (int i = last - 1; i >= 0; i--)
@@ -54,7 +54,7 @@ static inline float real_expf(float v) {
     return (1 + real_expm1_nearf(r)) * root * root;
 }
 
-/* exp(v) - 1 as root * (root * exp(r) - 1 / root): neither root * root nor 1 / root leaves float. */
+/* exp(v) - 1 as root * (root * exp(r) - 1 / root): neither root * root nor 1 / root overflows. */
 static inline float real_expm1f(float v) {
     float r, root = real_exp_rootf(v < -20 ? -20 : v, &r);
     return ((root - 1 / root) + root * real_expm1_nearf(r)) * root;
@@ -66,10 +66,10 @@ static inline float real_tanhf(float v) {
     return copysignf(e / (e + 2), v);
 }
 
-/* v times the chance that a normal number is at most v: max(v, 0) less x times the chance of more than x =
- * |v|, which is exp(-x * x / 2) times a fraction of x.  x * x is `high * high`, which is exact, and the rest;
- * with n for 1 / (2 log(2)) of it, r is at most log(2) in size before the rest is added.  Below 2^-126 the
- * power is 0.  v - v is 0, but NaN for minus infinity, as in PyTorch. */
+/* v times the probability that a normal variable is at most v: max(v, 0) minus x times the probability of
+ * more than x = |v|, which is exp(-x * x / 2) times a fraction of x.  x * x is `high * high`, which is exact,
+ * and the rest; with n for 1 / (2 log(2)) of it, r is at most log(2) in size before the rest is added.  Below
+ * 2^-126 the power is 0.  v - v is 0, but NaN for minus infinity, as in PyTorch. */
 static inline float real_geluf(float v) {
     static const float ABOVE[] = {48.729744f, 42.650192f, 17.810802f, 3.9445617f, 0.39894733f};
     static const float BELOW[] = {97.45949f, 163.06184f, 116.99594f, 45.629948f, 9.888213f, 1};
@@ -77,7 +77,8 @@ static inline float real_geluf(float v) {
                                      0.00260444f, -0.00026147018f, 2.1124423e-05f};
     const float shift = 0x1.8p23f + 127, per_step = -0x1.715476p-1f; /* -1 / (2 log(2)) */
     int32_t size = (int32_t)(real_bitsf(v) & 0x7fffffffu), most = (int32_t)real_bitsf(100);
-    float x = real_of_bitsf((uint32_t)(size < most ? size : most)); /* of NaN too; so no branch is made */
+    float x =
+        real_of_bitsf((uint32_t)(size < most ? size : most)); /* of NaN too, so that there is no branch */
     float high = real_of_bitsf(real_bitsf(x) & 0xfffff000u);
     float moved = high * high * per_step + shift, n = moved - shift;
     int32_t bits = (int32_t)real_bitsf(moved), least = (int32_t)real_bitsf(shift - 127);
@@ -94,8 +95,8 @@ static inline float real_sin_nearf(float r) {
     return REAL_POLYNOMIALF(SINE, z) * (z * r) + r;
 }
 
-/* v less half turns, whole ones and perhaps half of one: pi in two parts, of which the first has 25 bits, so
- * that its product is exact. */
+/* v minus half turns, whole ones and possibly half of one: pi in two parts, of which the first has 25 bits,
+ * so that its product is exact. */
 static inline float real_less_halvesf(double v, double halves) {
     return (float)(v - halves * 0x1.921fb5p+1 - halves * 0x1.110b4611a6263p-25);
 }
@@ -108,7 +109,7 @@ static inline float real_sinf(float v) {
     return real_of_bitsf(bits ^ (uint32_t)n << 31);
 }
 
-/* For |v| < 2^28: the sine of v and half of a half turn. */
+/* For |v| < 2^28: the sine of v plus a quarter turn. */
 static inline float real_cosf(float v) {
     uint64_t n;
     float r = real_less_halvesf(v, real_rounded(v * (1 / REAL_PI) + 0.5, &n) - 0.5);

@@ -1,8 +1,8 @@
 /* Real functions of double for results in float: 2^-36 of the value off at most, without branches, so that a
- * loop over them is vectorised.  Arguments are float numbers, or what few operations make of them; results
- * beyond float are only so large that they become infinite there.  NaN goes through.
+ * loop over them is vectorized.  Arguments are float numbers, or results of a few operations on them; results
+ * beyond float become infinite there.  NaN goes through.
  *
- * Series are those of analysis, cut where they are exact enough; the other coefficients are from
+ * Series are the textbook ones, cut where they are exact enough; the other coefficients are from
  * tools/approximations.py. */
 #ifndef OPDB_REAL_MATH_H
 #define OPDB_REAL_MATH_H
@@ -18,7 +18,7 @@
 #define REAL_HALF_PI 1.57079632679489661923
 #define REAL_PI 3.14159265358979323846
 
-/* Bits are unsigned: those of NaN and of negative numbers wrap where others are moved. */
+/* Bits are unsigned: shifting those of NaN and of negative numbers wraps. */
 static inline uint64_t real_bits(double v) {
     uint64_t bits;
     memcpy(&bits, &v, sizeof bits);
@@ -101,7 +101,7 @@ static inline double real_log(double v) {
     return v == INFINITY ? v : found;
 }
 
-/* 1 + v is rounded; what that took away is put back. */
+/* 1 + v is rounded; the lost part is added back. */
 static inline double real_log1p(double v) {
     double u = 1 + v, found = real_log(u) + (v - (u - 1)) / u;
     return u == 0 || u == INFINITY ? real_log(u) : found;
@@ -128,11 +128,11 @@ static inline double real_erfc(double v) {
     return v < 0 ? 2 - upper : upper;
 }
 
-/* v times the chance that a normal number is at most v. */
+/* v times the probability that a normal variable is at most v. */
 static inline double real_gelu(double v) { return 0.5 * v * real_erfc(-0.70710678118654752440 * v); }
 
-/* v is n + f quarters of a turn, f up to 1/2: returns f in radians.  v is 2^k times a number below 2^24, a
- * whole one where k is not 0: whole turns of 2^k can be left out before the product. */
+/* v is n + f quarters of a turn, f up to 1/2: returns f in radians.  v is 2^k times a number below 2^24,
+ * which is whole unless k is 0: whole turns of 2^k can be dropped before the product. */
 static inline double real_angle(double v, uint64_t *n) {
     int64_t k = (int64_t)(real_bits(v) >> 52 & 0x7ff) - (1023 + 23);
     k = k < 0 ? 0 : k;
@@ -143,7 +143,7 @@ static inline double real_angle(double v, uint64_t *n) {
     return ((high - whole) + middle + s * QUARTER_TURNS_LOW[k]) * REAL_HALF_PI;
 }
 
-/* The sine of n quarters of a turn and r, for |r| <= pi / 4, by its series and that of the cosine. */
+/* The sine of n quarter turns plus r, for |r| <= pi / 4, by its series and that of the cosine. */
 static inline double real_sin_of(uint64_t n, double r) {
     double z = r * r, sine = 1.0 / 6227020800, cosine = 1.0 / 479001600;
     sine = sine * z - 1.0 / 39916800;
@@ -196,7 +196,7 @@ static inline double real_asin(double v) {
     return copysign(x > 0.5 ? REAL_HALF_PI - 2 * found : found, v);
 }
 
-/* C's pow.  The sign is that of a where b is odd. */
+/* C's pow.  The sign is that of a if b is odd. */
 static inline double real_power(double a, double b) {
     double size = fabs(a), found = real_exp(b * real_log(size));
     bool whole = b == rint(b), odd = whole && b / 2 != rint(b / 2);

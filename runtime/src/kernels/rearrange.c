@@ -1,4 +1,4 @@
-/* Pixels become channels or images, and back; channels change places. */
+/* Turns pixels into channels or images, and back; reorders channels. */
 #include "move.h"
 
 /* The loops over a view of y with the steps that x has there; both in elements, y is dense. */
@@ -33,7 +33,7 @@ opdb_status opdb_depth_to_space(const opdb_tensor *x, opdb_ints block_size, int6
     return depth_to_space(x, block_size.v[0], block_size.v[1], mode == OPDB_DEPTH_TO_SPACE_CRD, y);
 }
 
-/* The other way round. */
+/* The inverse. */
 opdb_status opdb_space_to_depth(const opdb_tensor *x, opdb_ints block_size, int64_t mode,
                                 const opdb_tensor *y) {
     if (!opdb_moves(x, y))
@@ -49,7 +49,8 @@ opdb_status opdb_space_to_depth(const opdb_tensor *x, opdb_ints block_size, int6
     return OPDB_OK;
 }
 
-/* How often a step of `block` from `phase` falls into [margin, margin + size), and where first. */
+/* The number of steps of `block` from `phase` that fall into [margin, margin + size), and the first of
+ * them. */
 typedef struct {
     int64_t first, count; /* of the coarse index */
 } phase_range;
@@ -61,7 +62,7 @@ static phase_range within(int64_t phase, int64_t block, int64_t margin, int64_t 
     return r;
 }
 
-/* Calls opdb_move for each place (i, j) of a block: image (i * bw + j) * N + n of `coarse` has the pixels
+/* Calls opdb_move for each position (i, j) of a block: image (i * bw + j) * N + n of `coarse` has the pixels
  * (h * bh + i - top, w * bw + j - left) of image n of `fine`. */
 static void blocks(const opdb_tensor *coarse, const opdb_tensor *fine, opdb_ints block, opdb_rows margin,
                    bool to_fine) {
@@ -88,7 +89,7 @@ static void blocks(const opdb_tensor *coarse, const opdb_tensor *fine, opdb_ints
         }
 }
 
-/* Images become the places of blocks, and `crops` are cut off. */
+/* Images become the positions of blocks, and `crops` are cut off. */
 opdb_status opdb_batch_to_space(const opdb_tensor *x, opdb_ints block_size, opdb_rows crops,
                                 const opdb_tensor *y) {
     if (!opdb_moves(x, y))
@@ -97,7 +98,7 @@ opdb_status opdb_batch_to_space(const opdb_tensor *x, opdb_ints block_size, opdb
     return OPDB_OK;
 }
 
-/* The places of blocks of the padded x become images of their own; padding is zero. */
+/* Each position of the blocks of the padded x becomes an image; padding is zero. */
 opdb_status opdb_space_to_batch(const opdb_tensor *x, opdb_ints block_size, opdb_rows pad_amount,
                                 const opdb_tensor *y) {
     if (!opdb_moves(x, y) || opdb_kind_of(y) == OPDB_NO_KIND)

@@ -27,12 +27,12 @@ OPDB_CLONES static double dot(const opdb_tensor *weights, int64_t row, const flo
     return sum;
 }
 
-/* Number i of a vector; 0 where it was left out. */
+/* Number i of a vector; 0 if it was left out. */
 static double at(const opdb_tensor *vector, int64_t i) {
     return vector == NULL ? 0 : ((const float *)vector->data)[i];
 }
 
-/* Row `row` of a tensor as the start of a state: zeros where it was left out. */
+/* Row `row` of a tensor as the start of a state: zeros if it was left out. */
 static void begin(float *state, const opdb_tensor *initial, int64_t row, int64_t n) {
     if (initial == NULL)
         memset(state, 0, (size_t)n * sizeof *state);
@@ -45,7 +45,7 @@ static void store(const opdb_tensor *y, int64_t row, const float *state, int64_t
         memcpy((float *)y->data + row * n, state, (size_t)n * sizeof *state);
 }
 
-/* Whether all of n tensors are f32, or left out. */
+/* True if all of n tensors are f32 or left out. */
 static bool all_f32(const opdb_tensor *const *tensors, size_t n) {
     bool all = true;
     for (size_t i = 0; i < n; i++)
@@ -53,27 +53,27 @@ static bool all_f32(const opdb_tensor *const *tensors, size_t n) {
     return all;
 }
 
-/* How time and batch lie in x and in the sequence of outputs. */
+/* The layout of time and batch in x and in the sequence of outputs. */
 typedef struct {
     int64_t steps, batch, step_rows, batch_rows; /* rows of x from one to the next */
-    bool backwards;
+    bool backward;
 } sequence;
 
-static sequence sequence_of(const opdb_tensor *x, bool time_major, bool backwards) {
+static sequence sequence_of(const opdb_tensor *x, bool time_major, bool backward) {
     bool timed = x->rank == 3;
-    sequence s = {1, x->dims[0], 0, 1, backwards};
+    sequence s = {1, x->dims[0], 0, 1, backward};
     if (timed && time_major) {
-        sequence t = {x->dims[0], x->dims[1], x->dims[1], 1, backwards};
+        sequence t = {x->dims[0], x->dims[1], x->dims[1], 1, backward};
         s = t;
     } else if (timed) {
-        sequence t = {x->dims[1], x->dims[0], 1, x->dims[1], backwards};
+        sequence t = {x->dims[1], x->dims[0], 1, x->dims[1], backward};
         s = t;
     }
     return s;
 }
 
 static int64_t row_of(const sequence *s, int64_t batch, int64_t step) {
-    return batch * s->batch_rows + (s->backwards ? s->steps - 1 - step : step) * s->step_rows;
+    return batch * s->batch_rows + (s->backward ? s->steps - 1 - step : step) * s->step_rows;
 }
 
 static double clipped(double v, double threshold) {
@@ -86,10 +86,10 @@ enum { INPUT, FORGET, CELL, OUTPUT, GATES };
 typedef struct {
     const opdb_tensor *w_x[GATES], *w_h[GATES], *w_c[GATES], *norm[GATES], *bias[GATES];
     int64_t inputs, units, outputs;
-    bool coupled; /* the input gate is what the forget gate leaves */
+    bool coupled; /* the input gate is 1 minus the forget gate */
 } lstm_cell;
 
-/* What goes into one gate, for all units; `c` is read through the peephole. */
+/* The input of one gate, for all units; `c` is read through the peephole. */
 static void gate(const lstm_cell *cell, int g, const float *x, const float *h, const float *c, float *to) {
     double mean = 0, spread = 0;
     for (int64_t u = 0; u < cell->units; u++) {
@@ -106,7 +106,7 @@ static void gate(const lstm_cell *cell, int g, const float *x, const float *h, c
         to[u] = (float)((to[u] - mean) / sqrt(spread + 1e-8) * at(cell->norm[g], u) + at(cell->bias[g], u));
 }
 
-/* One step: c becomes that after it; gates hold what goes into their functions. */
+/* One step: updates c; gates hold the arguments of their functions. */
 static void lstm_step(const lstm_cell *cell, const float *x, float *h, float *c, float *const *gates,
                       double cell_clip) {
     for (int g = INPUT; g <= CELL; g++)
@@ -121,9 +121,9 @@ static void lstm_step(const lstm_cell *cell, const float *x, float *h, float *c,
     gate(cell, OUTPUT, x, h, c, gates[OUTPUT]);
 }
 
-/* Peepholes (w_c*), normalised gates (ln_*), the input gate and the projection are each there or not.  The
- * states start from initial_h and initial_c, `reset` or not: nothing is kept from run to run.  What is given
- * out of a gate is what goes into its function, as QNN CPU 2.47 has it. */
+/* Peepholes (w_c*), normalized gates (ln_*), the input gate and the projection are each optional.  The states
+ * start from initial_h and initial_c, with or without `reset`: nothing is kept between runs. A gate's output
+ * is the argument of its function, as in QNN CPU 2.47. */
 opdb_status opdb_lstm(const opdb_tensor *x, const opdb_tensor *w_xf, const opdb_tensor *w_xc,
                       const opdb_tensor *w_xo, const opdb_tensor *w_hf, const opdb_tensor *w_hc,
                       const opdb_tensor *w_ho, const opdb_tensor *b_f, const opdb_tensor *b_c,
@@ -215,7 +215,7 @@ static void gru_step(const gru_cell *cell, const float *x, float *h, float *next
     memcpy(h, next, (size_t)cell->units * sizeof *h);
 }
 
-/* With linear_before_reset the reset gate scales what comes of the state, else the state itself. */
+/* With linear_before_reset the reset gate scales the product of the state, else the state itself. */
 opdb_status opdb_gru(const opdb_tensor *x, const opdb_tensor *w_xz, const opdb_tensor *w_xr,
                      const opdb_tensor *w_xn, const opdb_tensor *w_hz, const opdb_tensor *w_hr,
                      const opdb_tensor *w_hn, const opdb_tensor *b_xz, const opdb_tensor *b_xr,

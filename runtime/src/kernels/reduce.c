@@ -1,11 +1,12 @@
-/* Numbers of an axis, or of several, as one. */
+/* Reduces the numbers along one or several axes to one. */
 #include <math.h>
 
 #include "clones.h"
 #include "elements.h"
 #include "sums.h"
 
-/* One way to fold numbers: `run` folds n neighbours into one, `columns` each of n neighbours into its own. */
+/* One way to fold numbers: `run` folds n contiguous numbers into one, `columns` folds each of n into its
+ * own. */
 typedef struct {
     void (*run)(const void *v, int64_t n, void *into);
     void (*columns)(const void *v, int64_t n, void *into);
@@ -13,7 +14,7 @@ typedef struct {
 
 enum { SIDE_BY_SIDE = 16, FLOATS = 64 }; /* lanes */
 
-/* Lanes, so that gcc can compute them side by side. */
+/* Lanes, so that gcc can compute them in parallel. */
 #define FOLD(NAME, TYPE, INTO, START, STEP, JOIN)                                                            \
     OPDB_CLONES static void NAME##_run(const void *from, int64_t n, void *to) {                              \
         const TYPE *restrict p = from;                                                                       \
@@ -44,7 +45,7 @@ enum { SIDE_BY_SIDE = 16, FLOATS = 64 }; /* lanes */
         }                                                                                                    \
     }
 
-/* The greatest or the least of floats, in floats; what is no number stays. */
+/* The greatest or the least of floats, in floats; NaN stays. */
 #define EXTREME(NAME, IS_BEYOND, START)                                                                      \
     OPDB_CLONES static void NAME##_run(const void *from, int64_t n, void *to) {                              \
         const float *restrict p = from;                                                                      \
@@ -109,7 +110,7 @@ static const reduction GREATEST = {{greatest_run, greatest_columns},
 static const reduction LEAST = {
     {least_run, least_columns}, {whole_least_run, whole_least_columns}, INFINITY, INT64_MAX, false};
 
-/* Numbers on the way to results. */
+/* Intermediate numbers. */
 typedef union {
     double real[OPDB_TILE];
     int64_t whole[OPDB_TILE];
@@ -134,7 +135,7 @@ static void finish(const reduction *r, opdb_kind kind, const totals *t, int64_t 
     opdb_write(y, at, n, kind, &tile);
 }
 
-/* n elements of x, `step` apart: where they are, or read into the tile: at most OPDB_TILE. */
+/* n elements of x, `step` apart, in place or read into the tile; at most OPDB_TILE. */
 static const void *elements_of(const opdb_tensor *x, int64_t at, int64_t step, int64_t n, opdb_kind kind,
                                opdb_numbers *tile) {
     if (step == 1 && opdb_is_plain(x))
@@ -146,7 +147,7 @@ static const void *elements_of(const opdb_tensor *x, int64_t at, int64_t step, i
 static void fold_run(const fold *f, const opdb_tensor *x, opdb_kind kind, int64_t at, opdb_loop run,
                      void *into) {
     opdb_numbers tile;
-    int64_t part = run.step[0] == 1 && opdb_is_plain(x) ? run.n : OPDB_TILE; /* where they are: all at once */
+    int64_t part = run.step[0] == 1 && opdb_is_plain(x) ? run.n : OPDB_TILE; /* in place: all at once */
     for (int64_t i = 0; i < run.n; i += part) {
         int64_t n = run.n - i < part ? run.n - i : part;
         f->run(elements_of(x, at + i * run.step[0], run.step[0], n, kind, &tile), n, into);
@@ -211,7 +212,7 @@ static opdb_status reduce(const reduction *r, const opdb_tensor *x, opdb_ints ax
     return OPDB_OK;
 }
 
-/* Over no elements: the sum is 0, the product 1, the mean NaN, the greatest and the least are infinite. */
+/* Without elements the sum is 0, the product 1, the mean NaN, the greatest and the least are infinite. */
 
 opdb_status opdb_reduce_sum(const opdb_tensor *x, opdb_ints axes, const opdb_tensor *y) {
     return reduce(&SUM, x, axes, y);

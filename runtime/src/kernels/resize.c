@@ -7,7 +7,7 @@
 
 enum { AXES = 3, CUBIC_TAPS = 4 };
 
-/* One element of a dim that has a part in an element of y. */
+/* One element along a dim that contributes to an element of y. */
 typedef struct {
     int64_t index;
     double weight;
@@ -25,7 +25,7 @@ typedef struct {
     double cubic; /* the coefficient a */
 } resizing;
 
-/* The taps of a dim: `n` for each element of y, in memory of the caller's. */
+/* The taps of a dim: `n` for each element of y, in the caller's memory. */
 typedef struct {
     int64_t in, out, n;
     tap *taps;
@@ -62,11 +62,11 @@ static double cubic(double d, double a) {
 }
 
 static void smooth_taps(const axis *a, int64_t i, tap *to) {
-    double scale = (double)a->in / (double)a->out, centre = scale * ((double)i + 0.5), sum = 0;
+    double scale = (double)a->in / (double)a->out, center = scale * ((double)i + 0.5), sum = 0;
     scale = scale > 1 ? scale : 1;
-    int64_t first = held((int64_t)floor(centre - scale + 0.5), a->in);
+    int64_t first = held((int64_t)floor(center - scale + 0.5), a->in);
     for (int64_t k = 0; k < a->n; k++) {
-        double weight = 1 - fabs(((double)(first + k) - centre + 0.5) / scale);
+        double weight = 1 - fabs(((double)(first + k) - center + 0.5) / scale);
         to[k].index = held(first + k, a->in);
         to[k].weight = weight > 0 && first + k < a->in ? weight : 0;
         sum += to[k].weight;
@@ -95,13 +95,13 @@ static void taps_of(const resizing *r, const axis *a, int64_t i, tap *to) {
         to[k].weight /= sum;
 }
 
-/* The pixel of an image that three taps name. */
+/* The pixel of an image at three taps. */
 static inline const float *pixel_of(const axis *axes, const float *image, const tap *a, const tap *b,
                                     const tap *c, int64_t channels) {
     return image + ((a->index * axes[1].in + b->index) * axes[2].in + c->index) * channels;
 }
 
-/* y = the sum of what the taps name, each times its weight. */
+/* y = the sum of the pixels at the taps, each times its weight. */
 static inline void mix(const axis *axes, const tap *const *at, const float *image, int64_t channels,
                        float *restrict y) {
     memset(y, 0, (size_t)channels * sizeof *y);
@@ -115,7 +115,7 @@ static inline void mix(const axis *axes, const tap *const *at, const float *imag
             }
 }
 
-/* The same of two by two pixels. */
+/* The same for two by two pixels. */
 static inline void mix_four(const axis *axes, const tap *const *at, const float *image, int64_t channels,
                             float *restrict y) {
     const tap *rows = at[1], *columns = at[2];
@@ -129,7 +129,7 @@ static inline void mix_four(const axis *axes, const tap *const *at, const float 
         y[i] = upper * (left * a[i] + right * b[i]) + lower * (left * c[i] + right * d[i]);
 }
 
-/* The taps of a place along a dim; a dim that x does not have has one. */
+/* The taps of a position along a dim; a dim that x lacks has one. */
 static inline const tap *taps_at(const axis *a, int64_t i) {
     static const tap ONE = {0, 1};
     return a->taps == NULL ? &ONE : a->taps + i * a->n;
@@ -150,7 +150,7 @@ OPDB_FUSED_CLONES static void mix_row(const axis *axes, const tap *first, const 
     }
 }
 
-/* The taps of one dim where their method has so many. */
+/* The taps of one dim if their method has this many. */
 static int64_t taps(const resizing *r, int64_t in, int64_t out) {
     if (r->by == SMOOTH)
         return in > out ? 2 * ((in + out - 1) / out) + 1 : 3;
@@ -190,7 +190,7 @@ static opdb_status resize(const resizing *r, const opdb_tensor *x, const opdb_te
     return OPDB_OK;
 }
 
-/* ONNX's Resize, of which this is a copy in meaning. */
+/* Has the semantics of ONNX's Resize. */
 opdb_status opdb_resize(const opdb_tensor *x, bool exclude_outside, int64_t transformation_mode,
                         int64_t interpolation_mode, int64_t nearest_mode, double cubic_coeff,
                         const opdb_tensor *y, void *scratch) {
@@ -202,7 +202,7 @@ opdb_status opdb_resize(const opdb_tensor *x, bool exclude_outside, int64_t tran
     return resize(&r, x, y, scratch);
 }
 
-/* Without a flag places are counted from the corners' origins, as TensorFlow's first version did. */
+/* Without a flag positions are counted from the corners, as in TensorFlow's first version. */
 opdb_status opdb_resize_bilinear(const opdb_tensor *x, bool align_corners, bool half_pixel_centers,
                                  bool antialias, const opdb_tensor *y, void *scratch) {
     resizing r = {antialias ? SMOOTH : LINEAR,
@@ -213,7 +213,7 @@ opdb_status opdb_resize_bilinear(const opdb_tensor *x, bool align_corners, bool 
     return resize(&r, x, y, scratch);
 }
 
-/* The centre of a pixel of y lies in a pixel of x; aligned corners round to the nearest, ties up. */
+/* The center of a pixel of y lies in a pixel of x; aligned corners round to the nearest, ties up. */
 opdb_status opdb_resize_nearest_neighbor(const opdb_tensor *x, bool align_corners, bool half_pixel_centers,
                                          const opdb_tensor *y, void *scratch) {
     resizing r = {NEAREST,

@@ -1,5 +1,5 @@
-/* Regions of interest of images: rows (x1, y1, x2, y2) in the pixels of the picture that the image was made
- * of. */
+/* Regions of interest of images: rows (x1, y1, x2, y2) in pixels of the picture that the feature map was
+ * computed from. */
 #include "pixels.h"
 #include "places.h"
 
@@ -28,7 +28,7 @@ static bool takes(const opdb_tensor *feature_map, const opdb_tensor *rois, const
     return is_f32(feature_map) && is_f32(rois) && is_f32(y) && opdb_kind_of(batch_idx) == OPDB_WHOLE;
 }
 
-/* Where n samples of each of `bins` parts of a side lie. */
+/* The positions of n samples in each of `bins` parts of a side. */
 typedef struct {
     double start, bin;
     int64_t n;
@@ -46,12 +46,12 @@ static double sample_at(const side *s, int64_t bin, int64_t i) {
     return s->start + (double)bin * s->bin + ((double)i + 0.5) * s->bin / (double)s->n;
 }
 
-/* What lies from `low` up to `high`. */
+/* The samples from `low` up to `high`. */
 typedef struct {
     int64_t low, high;
 } run;
 
-/* The samples of a bin that may lie in the image or within a pixel beside it: a region can be far larger. */
+/* The samples of a bin inside the image or within a pixel of it: a region can be far larger. */
 static run near_image(const side *s, int64_t bin, double last) {
     double step = s->bin / (double)s->n, first = sample_at(s, bin, 0);
     run every = {0, s->n}, none = {0, 0};
@@ -65,7 +65,7 @@ static run near_image(const side *s, int64_t bin, double last) {
     return r;
 }
 
-/* The sum of a bin's samples; what lies more than a pixel outside is 0, what lies nearer is on the edge. */
+/* The sum of a bin's samples; samples more than a pixel outside are 0, nearer ones move to the edge. */
 static double sum_of_bin(const float *x, const side *rows, const side *columns, int64_t row, int64_t column,
                          const opdb_tensor *image) {
     double sum = 0, last_row = (double)(image->dims[1] - 1), last_column = (double)(image->dims[2] - 1);
@@ -84,10 +84,9 @@ static double sum_of_bin(const float *x, const side *rows, const side *columns, 
     return sum;
 }
 
-enum { MOST_SAMPLES = 1024 }; /* along one side of a bin, where a number is given */
+enum { MOST_SAMPLES = 1024 }; /* along one side of a bin, if a number is given */
 
-/* The mean of samples in each bin of a region.  Whether invalid regions are allowed is the caller's matter.
- */
+/* The mean of samples in each bin of a region.  The caller decides if invalid regions are allowed. */
 opdb_status opdb_roi_align(const opdb_tensor *feature_map, const opdb_tensor *rois,
                            const opdb_tensor *batch_idx, opdb_reals img_size_ratio, int64_t num_samples_y,
                            int64_t num_samples_x, bool aligned, const opdb_tensor *y) {
@@ -111,7 +110,7 @@ opdb_status opdb_roi_align(const opdb_tensor *feature_map, const opdb_tensor *ro
     return OPDB_OK;
 }
 
-/* The nearest pixel; of two the one farther from 0. */
+/* The nearest pixel; of two equally near, the one farther from 0. */
 static int64_t pixel_of(double at) {
     return (int64_t)held_between(at < 0 ? ceil(at - 0.5) : floor(at + 0.5), INT32_MIN, INT32_MAX);
 }
@@ -136,7 +135,7 @@ static float largest_of(const float *x, run rows, run columns, const opdb_tensor
     return largest;
 }
 
-/* The largest pixel in each bin of a region; 0 where a bin has none. */
+/* The largest pixel in each bin of a region; 0 if a bin has none. */
 opdb_status opdb_roi_pooling(const opdb_tensor *feature_map, const opdb_tensor *rois,
                              const opdb_tensor *batch_idx, opdb_reals img_size_ratio, const opdb_tensor *y) {
     if (!takes(feature_map, rois, batch_idx, y))

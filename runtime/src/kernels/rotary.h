@@ -6,8 +6,8 @@
 
 #include "kernel.h"
 
-/* Of `size` numbers `half` pairs turn by the angles whose cosines and sines are given: neighbours where
- * interleaved, else numbers `half` apart.  What is behind them stays. */
+/* Rotates `half` pairs of `size` numbers by the angles with the given cosines and sines: adjacent numbers if
+ * interleaved, else numbers `half` apart. The numbers after them stay. */
 static inline void rotary_turn(const float *in, float *out, int64_t size, int64_t half, bool interleaved,
                                const float *cosines, const float *sines) {
     int64_t apart = interleaved ? 1 : half, step = interleaved ? 2 : 1;

@@ -2,9 +2,9 @@
 #include "places.h"
 #include "rotary.h"
 
-/* Pairs of numbers of each head turn by the angle of their position: neighbours where interleaved, else
- * numbers `half` apart.  What is behind the rotary part stays.  x [N, heads, positions, size]; the caches are
- * [N, positions, half], or [positions, half] with position_ids [N, positions]. */
+/* Rotates pairs of numbers of each head by the angle of their position: adjacent numbers if interleaved, else
+ * numbers `half` apart. The numbers after the rotary part stay.  x [N, heads, positions, size]; the caches
+ * are [N, positions, half], or [positions, half] with position_ids [N, positions]. */
 opdb_status opdb_rotary_embedding(const opdb_tensor *x, const opdb_tensor *cos_cache,
                                   const opdb_tensor *sin_cache, const opdb_tensor *position_ids,
                                   bool interleaved, int64_t half, const opdb_tensor *y) {

@@ -16,7 +16,7 @@ static void combine_whole(int64_t *old, const int64_t *new, int64_t n, reduction
     COMBINE(int64_t, uint64_t)
 }
 
-/* y[at ...] becomes or takes up n neighbours of `updates`. */
+/* Writes n contiguous elements of `updates` to y[at ...], or reduces them into it. */
 static void update(const opdb_tensor *updates, int64_t from, const opdb_tensor *y, int64_t at, int64_t n,
                    reduction by) {
     if (by == NONE) {
@@ -67,7 +67,7 @@ static opdb_status elements(const opdb_tensor *x, const opdb_tensor *indices, co
     return OPDB_OK;
 }
 
-/* x with each element of `updates` at its place, which the index moves along `axis`. */
+/* x with each element of `updates` at its own position, except along `axis`, where the index gives it. */
 opdb_status opdb_scatter_elements(const opdb_tensor *x, const opdb_tensor *indices,
                                   const opdb_tensor *updates, int64_t axis, int64_t how,
                                   const opdb_tensor *y) {
@@ -83,7 +83,7 @@ opdb_status opdb_scatter_elements(const opdb_tensor *x, const opdb_tensor *indic
     }
 }
 
-/* x with each slice of `updates` at the place that its tuple of indices names. */
+/* x with each slice of `updates` at its tuple of indices. */
 opdb_status opdb_scatter_nd(const opdb_tensor *x, const opdb_tensor *indices, const opdb_tensor *updates,
                             int64_t how, const opdb_tensor *y) {
     reduction by = how == OPDB_SCATTER_ND_ADD ? ADD : how == OPDB_SCATTER_ND_MUL ? MUL : NONE;

@@ -1,7 +1,7 @@
 #include "move.h"
 #include "places.h"
 
-/* n neighbours of y, each that of a or of b. */
+/* Sets n contiguous elements of y, each from a or from b. */
 static void select_run(const uint8_t *chosen, const opdb_tensor *a, int64_t a_at, int64_t a_step,
                        const opdb_tensor *b, int64_t b_at, int64_t b_step, const opdb_tensor *y, int64_t at,
                        int64_t n) {
@@ -16,7 +16,7 @@ static void select_run(const uint8_t *chosen, const opdb_tensor *a, int64_t a_at
     }
 }
 
-/* Where the condition is true (a number: not 0) if_true, else if_false; all three are broadcast. */
+/* if_true where the condition is true (or a nonzero number), else if_false; all three are broadcast. */
 opdb_status opdb_element_wise_select(const opdb_tensor *condition, const opdb_tensor *if_true,
                                      const opdb_tensor *if_false, const opdb_tensor *y) {
     opdb_kind kind = opdb_kind_of(condition);
@@ -49,7 +49,7 @@ opdb_status opdb_element_wise_select(const opdb_tensor *condition, const opdb_te
     return OPDB_OK;
 }
 
-/* The candidate that the number at each place names; 0 where it names none.  All are broadcast. */
+/* The candidate chosen by the number at each position; 0 if there is none. All are broadcast. */
 opdb_status opdb_element_wise_mux(const opdb_tensor *condition, opdb_tensors candidates,
                                   const opdb_tensor *y) {
     bool takes =

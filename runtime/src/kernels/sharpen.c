@@ -4,7 +4,8 @@ enum { SIZE = 3, WEIGHTS = 16 }; /* of the window, and the sum of its weights 1 
 
 /* Images [batch, height, width, channels]: y = x + strength * (x - mean), where x is the middle of the window
  * and the mean is weighted.  Computed in double and rounded once; quantized images have encodings of their
- * own.  A row of y is one run of elements, and so is what it reads of each row and column of the window. */
+ * own.  A row of y is one run of elements, and so are the elements that it reads for each row and column of
+ * the window. */
 opdb_status opdb_sharpen(const opdb_tensor *x, double strength, const opdb_tensor *y) {
     if (opdb_kind_of(x) != OPDB_REAL || opdb_kind_of(y) != OPDB_REAL)
         return OPDB_UNSUPPORTED;

@@ -6,7 +6,7 @@
 
 enum { COLUMNS = 64, LANES = 64, BLOCK = 1024 }; /* BLOCK: elements whose sum is kept in lanes of float */
 
-/* The element of a row that makes beta x the largest: the greatest, below zero the least. */
+/* The element of a row that makes beta x the largest: the greatest, or the least if beta is negative. */
 OPDB_CLONES static float extreme(const float *restrict x, int64_t n, float sign) {
     float top[LANES], most = -INFINITY;
     int64_t i = 0;
@@ -64,7 +64,7 @@ void opdb_softmax_row(const float *x, float *y, int64_t n, float beta, bool log)
         scale_row(y, y, n, (float)(1 / sum));
 }
 
-/* `columns` neighbouring vectors of n elements, `step` apart. */
+/* `columns` adjacent vectors of n elements, `step` apart. */
 OPDB_FUSED_CLONES static void softmax_columns(const float *restrict x, float *restrict y, int64_t n,
                                               int64_t step, int64_t columns, float beta, bool log) {
     float top[COLUMNS], factor[COLUMNS], sign = beta < 0 ? -1 : 1;
@@ -113,7 +113,7 @@ opdb_status opdb_softmax(const opdb_tensor *x, int64_t axis, double beta, const 
     return softmax(x, axis, beta, false, y);
 }
 
-/* Its logarithm: beta x minus the logarithm of that sum. */
+/* The logarithm of the softmax: beta x minus the logarithm of the sum. */
 opdb_status opdb_log_softmax(const opdb_tensor *x, int64_t axis, double beta, const opdb_tensor *y) {
     return softmax(x, axis, beta, true, y);
 }

@@ -1,7 +1,7 @@
 #include "move.h"
 
-/* Along axis i of the n that `begin`, `stride`, `count`, `inserted` speak of: count elements of x from begin
- * on, stride apart; where inserted, an axis of y alone. */
+/* Takes count elements of x from begin on, stride apart, along each of the n axes; an inserted axis exists
+ * only in y. */
 opdb_status opdb_strided_slice(const opdb_tensor *x, opdb_ints begin, opdb_ints stride, opdb_ints count,
                                opdb_ints inserted, opdb_ints dropped, const opdb_tensor *y) {
     if (!opdb_moves(x, y))

@@ -1,4 +1,4 @@
-/* Sums of float32 in double, in lanes where the elements are neighbours. */
+/* Sums of float32 in double, in lanes if the elements are contiguous. */
 #ifndef OPDB_SUMS_H
 #define OPDB_SUMS_H
 
@@ -6,18 +6,18 @@
 
 enum { LANES = 32 };
 
-/* The sum of (v - centre) ** power, power 1 or 2, over one run of operand 0. */
-static inline double sum_run(const float *p, opdb_loop run, double centre, int power) {
+/* The sum of (v - center) ** power, power 1 or 2, over one run of operand 0. */
+static inline double sum_run(const float *p, opdb_loop run, double center, int power) {
     double lane[LANES] = {0};
     int64_t i = 0;
     if (run.step[0] == 1)
         for (; i + LANES <= run.n; i += LANES)
             for (int j = 0; j < LANES; j++) {
-                double d = p[i + j] - centre;
+                double d = p[i + j] - center;
                 lane[j] += power == 2 ? d * d : d;
             }
     for (; i < run.n; i++) {
-        double d = p[i * run.step[0]] - centre;
+        double d = p[i * run.step[0]] - center;
         lane[0] += power == 2 ? d * d : d;
     }
     double sum = 0;

@@ -1,13 +1,13 @@
 #include "better.h"
 #include "elements.h"
 
-/* A number and where it is; of a whole number `value` is not read. */
+/* A number and its position; `value` is not used for integers. */
 typedef struct {
     double value;
     int64_t whole, place;
 } candidate;
 
-/* Whether a comes before b: the better number, of equals the first; what is no number beats all. */
+/* True if a comes before b: the better number, or the first of equal ones; NaN beats all. */
 static bool before(const candidate *a, const candidate *b, bool largest) {
     bool a_none = a->value != a->value, b_none = b->value != b->value;
     if (a_none || b_none)
@@ -44,7 +44,7 @@ static void best_of_row(const opdb_tensor *x, int64_t at, int64_t size, int64_t 
     for (int64_t i = 0; i < size; i++) {
         if (i % OPDB_TILE == 0)
             opdb_read(x, at + i, 1, size - i < OPDB_TILE ? size - i : OPDB_TILE, kind, &tile);
-        if (real && i >= k) { /* most are passed over, OPDB_PASSED at once where they can be */
+        if (real && i >= k) { /* most are skipped, OPDB_PASSED at a time if possible */
             const float *v = &tile.real[i % OPDB_TILE], worst = (float)heap[0].value;
             bool many = i % OPDB_PASSED == 0 && size - i >= OPDB_PASSED && none_better(v, worst, largest);
             i += many ? OPDB_PASSED - 1 : 0;
@@ -69,7 +69,7 @@ static void best_of_row(const opdb_tensor *x, int64_t at, int64_t size, int64_t 
     }
 }
 
-/* The k largest or smallest numbers of each row and their places, best first. */
+/* The k largest or smallest numbers of each row and their positions, best first. */
 opdb_status opdb_top_k(const opdb_tensor *x, int64_t k, bool largest, const opdb_tensor *values,
                        const opdb_tensor *indices, void *scratch) {
     opdb_kind kind = opdb_kind_of(x);

@@ -1,4 +1,4 @@
-/* Rows of numbers in another basis. */
+/* Transforms rows of numbers to another basis. */
 #include <math.h>
 
 #include "kernel.h"

@@ -1,12 +1,13 @@
 /* Images as the pixels under a window, and back. */
 #include "move.h"
 
-/* How a window of h x w pixels, `dilation` apart, moves over an image with a margin. */
+/* The path of a window of h x w pixels, `dilation` apart, over an image with a margin. */
 typedef struct {
     int64_t size[2], stride[2], dilation[2], before[2];
 } window;
 
-/* The counts i of a dim of y for which i * stride + tap * dilation - before lies in an image of `size`. */
+/* The indices i along a dim of y for which i * stride + tap * dilation - before lies in an image of
+ * `size`. */
 typedef struct {
     int64_t first, count;
 } covered;
@@ -21,7 +22,7 @@ static covered covers(const window *w, int d, int64_t tap, int64_t size, int64_t
     return c;
 }
 
-/* For each tap of the window the pixels of x under it, to places of y that are so far apart. */
+/* Copies the pixels of x under each tap of the window to positions of y with these steps. */
 static void unfold(const opdb_tensor *x, const window *w, int64_t out_h, int64_t out_w, const opdb_tensor *y,
                    const int64_t *steps /* of image, row, column, tap, channel in y */) {
     int64_t height = x->dims[1], width = x->dims[2], channels = x->dims[3];
@@ -44,7 +45,7 @@ static void unfold(const opdb_tensor *x, const window *w, int64_t out_h, int64_t
     }
 }
 
-/* y [N, C * taps, OH * OW]: the pixels under each tap of the window, zero beside the image. */
+/* y [N, C * taps, OH * OW]: the pixels under each tap of the window, zero outside the image. */
 opdb_status opdb_im2col(const opdb_tensor *x, opdb_ints kernel_size, opdb_ints stride, opdb_rows pad_amount,
                         opdb_ints dilation, int64_t out_height, int64_t out_width, const opdb_tensor *y) {
     if (!opdb_moves(x, y) || opdb_kind_of(y) == OPDB_NO_KIND)
@@ -84,7 +85,8 @@ opdb_status opdb_extract_patches(const opdb_tensor *x, opdb_ints size, opdb_ints
     return OPDB_OK;
 }
 
-/* y [N, H, W, C]: the sums of the pixels that im2col would take from each place; x [N, C * taps, OH * OW]. */
+/* y [N, H, W, C]: the sums of the pixels that im2col would take from each position; x [N, C * taps, OH *
+ * OW]. */
 opdb_status opdb_col2im(const opdb_tensor *x, opdb_ints kernel_size, opdb_ints stride, opdb_rows pad_amount,
                         opdb_ints dilation, const opdb_tensor *y) {
     if (!is_f32(x) || !is_f32(y))

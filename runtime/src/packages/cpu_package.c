@@ -7,24 +7,24 @@
 
 #include "package.h"
 
-/* What createOpImpl leaves with the backend. */
+/* The state that createOpImpl hands to the backend. */
 typedef struct {
     QnnCpuOpPackage_OpImpl_t impl;
     const opdb_package_op *op;
     opdb_op_view view;
     size_t num_tensors;
     const QnnCpuOpPackage_Tensor_t **tensors; /* the backend's: inputs, then outputs */
-    void *scratch;                            /* what the kernel needs besides, from the first run on */
+    void *scratch;                            /* the kernel's scratch, from the first run on */
 } node_state;
 
-/* The dtype as the op config had it: of a quantised tensor the backend shows the stored integers. */
+/* The dtype in the op config: for a quantized tensor, the backend shows the type of the stored integers. */
 static enum opdb_dtype node_dtype(const QnnCpuOpPackage_Tensor_t *in) {
-    const bool quantised = in->quantizeParams.encodingDefinition == QNN_DEFINITION_DEFINED;
-    return in->dataType == OPDB_U8 && quantised ? OPDB_UQ8 : (enum opdb_dtype)in->dataType;
+    const bool quantized = in->quantizeParams.encodingDefinition == QNN_DEFINITION_DEFINED;
+    return in->dataType == OPDB_U8 && quantized ? OPDB_UQ8 : (enum opdb_dtype)in->dataType;
 }
 
-/* Dims and data of tensor `i` as they are now; false for more dims than a view holds.  An omitted input is a
- * tensor without dims, and without data when the op is executed. */
+/* Current dims and data of tensor `i`; false for more dims than a view holds.  An omitted input is a tensor
+ * without dims, and without data when the op is executed. */
 static bool refresh(opdb_op_view *view, size_t i, const QnnCpuOpPackage_Tensor_t *in) {
     opdb_tensor *out = &view->tensors[i];
     if (in->rank > OPDB_MAX_RANK)
@@ -80,7 +80,7 @@ static size_t node_values_of(const QnnCpuOpPackage_Param_t *in) {
 
 static const char *view_node(node_state *state, const QnnCpuOpPackage_Node_t *in) {
     size_t values = 0, from = 0;
-    /* More parameters than the op has cannot be meant, since validateOpConfig refuses unknown ones
+    /* A count above the op's parameters is garbage, since validateOpConfig refuses unknown ones
      * (CPU-0331). */
     const uint32_t num_params = in->numOfParams > state->op->num_params ? 0 : in->numOfParams;
     for (uint32_t i = 0; i < num_params; i++)
@@ -130,7 +130,7 @@ static void node_free(node_state *node) {
     free(node);
 }
 
-/* Allocates scratch in the first run, where the kernel needs any, or where shapes have grown.  One node is
+/* Allocates scratch in the first run, or when shapes have grown, if the kernel needs any.  One node is
  * executed by one thread at a time: the backend's own tensors are shared. */
 static Qnn_ErrorHandle_t execute(void *user_data) {
     node_state *state = user_data;

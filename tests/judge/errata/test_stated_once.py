@@ -53,7 +53,7 @@ def test_no_line_with_a_version_of_qnn_states_a_fault() -> None:
     [
         "HTP 2.47 computes wrong results in 16 bits.",
         "The libraries of 2.47 validate more; then HTP does not execute it and CPU computes wrong values.",
-        "The validators of 2.47 do not look at the size; finalization refuses another.",
+        "The validators of 2.47 do not check the size; finalization refuses another.",
         "HTP's Argmin is wrong along a last dimension of two elements.",
         "The libraries divide by it; at 0 the validator crashes.",
     ],

@@ -103,7 +103,7 @@ def test_a_broken_rule_is_named(catalog: Catalog, built: Build) -> None:
     with VendorWorker("HTP", "SM8650", op_packages=[built("HTP").library]) as worker:
         for config, words in (
             (replace(band, params=(band.params[0], short)), "BandEnergy.C4: must be len(weights) == len(edges) - 1"),
-            (replace(fake, params=tuple(same)), "FakeQuantize.C2: The levels lie between them"),
+            (replace(fake, params=tuple(same)), "FakeQuantize.C2: The levels lie between low and high"),
         ):  # fmt: skip
             said = worker.validate(config)
             assert said.verdict == "reject" and any(words.partition(":")[0] in line for line in said.log), (

@@ -169,7 +169,7 @@ def test_the_generated_file_names_ops_without_a_kernel(tmp_path: Path) -> None:
     catalog = with_op(tmp_path, "op: Bare\npackage: OpdbTest\ninputs: {x: [S...]}\noutputs: {y: [S...]}\n")
     (artifact,) = packages.c(catalog)
     assert artifact.path == "generated/c/packages/OpdbTest.c"
-    assert "Without a kernel, and so not in it: Bare." in artifact.text
+    assert "Not included, for lack of a kernel: Bare." in artifact.text
     assert "opdb_run_Bare" not in artifact.text and "opdb_run_Mix" in artifact.text
 
 

@@ -1,4 +1,4 @@
-/* Custom ops for Qualcomm Cloud AI: what is generated for an op, in all generations of the interface.
+/* Custom ops for Qualcomm Cloud AI: the part generated for an op, in all generations of the interface.
  *
  * Nothing here needs an operating system: kernels for the card include it. */
 #ifndef OPDB_AIC_H
@@ -16,8 +16,8 @@ typedef struct {
     int64_t width;
 } opdb_aic_param;
 
-/* `rows`: the types that the op takes, each row of those of all inputs, then all outputs.  A tensor behind
- * the last slot is one more of it. */
+/* `rows`: the types that the op takes; each row has those of all inputs, then all outputs. Tensors after the
+ * last slot belong to it. */
 typedef struct {
     const char *name;
     size_t num_inputs;

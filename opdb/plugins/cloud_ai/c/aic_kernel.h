@@ -1,6 +1,6 @@
 /* Runs the kernel of one op, whole or divided among the threads of a core.
  *
- * Before it is included: the tables of the op, and what is generated between an op and its kernel:
+ * Before it is included: the tables of the op, and the generated code between an op and its kernel:
  * kernel_scratch and kernel_run.  Scratch buffer 0 has the node, which thread 0 reads for all; buffer 1 is
  * the kernel's own memory, of which each thread gets its share.  Every thread calls syncThread once. */
 #ifndef OPDB_AIC_KERNEL_H
@@ -10,14 +10,14 @@
 #include "aic_node.h"
 #include "kernel.h"
 
-/* How an output is divided: every place of the axes in front of `axis`, and parts of `length` along it; each
- * such piece is one run of memory. */
+/* Division of an output: one piece for every position along the axes before `axis` and every part of `length`
+ * along it; each piece is one run of memory. */
 typedef struct {
     uint32_t axis;
     int64_t length, parts, pieces;
 } opdb_aic_plan;
 
-/* A piece of the output, and what it reads. */
+/* A piece of the output, and the inputs that it reads. */
 typedef struct {
     opdb_op op;
     opdb_tensor tensors[OPDB_AIC_TENSORS];
@@ -49,12 +49,12 @@ static bool opdb_aic_divided(const opdb_tiling *tiling, const opdb_tensor *y, op
                 *plan = (opdb_aic_plan){d, each * multiple, parts, outer * parts};
         }
         if (multiple != 1 && size > 1)
-            break; /* this axis cannot be taken place by place */
+            break; /* this axis cannot be taken one position at a time */
     }
     return plan->pieces > 1;
 }
 
-/* Whether a part of a tensor is one run of memory; `*first` is the place where it starts. */
+/* True if a part of a tensor is one run of memory; `*first` is its start. */
 static bool opdb_aic_run_of(const opdb_tensor *t, const int64_t *from, const int64_t *size, int64_t *first) {
     bool whole = true; /* all axes behind this one */
     *first = 0;
@@ -80,7 +80,7 @@ static bool opdb_aic_part(opdb_aic_piece *piece, size_t i, const opdb_tensor *of
     return true;
 }
 
-/* Piece number `j` as an op of its own; false where an input cannot be cut that way. */
+/* Piece number `j` as an op of its own; false if an input cannot be cut that way. */
 static bool opdb_aic_cut(const opdb_aic_op *aic, const opdb_op *op, const opdb_aic_plan *plan, int64_t j,
                          opdb_aic_piece *piece) {
     const opdb_tensor *y = op->outputs[0];
@@ -114,7 +114,7 @@ static void *opdb_aic_scratch(const CustomOpContext *ctx) {
 static size_t opdb_aic_scratch_size(const CustomOpContext *ctx) {
     return OPDB_AIC_SCRATCH > 0 ? (size_t)ctx->scratchBuffers[1].size : 0;
 }
-/* What a thread gets of the kernel's memory; kernels want it aligned to 16 bytes. */
+/* A thread's share of the kernel's memory, aligned to 16 bytes as kernels require. */
 static size_t opdb_aic_share(const CustomOpContext *ctx) {
     return opdb_aic_scratch_size(ctx) / OPDB_AIC_THREADS / 16 * 16;
 }
@@ -130,7 +130,7 @@ static bool opdb_aic_plan_of(const opdb_aic_op *aic, opdb_aic_shared *shared, co
     return true;
 }
 
-/* What thread 0 does for all. */
+/* The part that thread 0 does for all. */
 static void opdb_aic_prepare(const opdb_aic_op *aic, const CustomOpIOTensor *inputs, int32_t num_inputs,
                              const CustomOpIOTensor *outputs, int32_t num_outputs,
                              const CustomOpParam *params, int32_t num_params, const CustomOpContext *ctx,

@@ -1,6 +1,6 @@
-/* A node as Cloud AI's compiler and kernels have it, as the op that generated validators and shims take.
+/* Converts a node of Cloud AI's compiler and kernels to the op that generated validators and shims take.
  *
- * All memory is in opdb_aic_node; what includes this file may say how much before. */
+ * All memory is in opdb_aic_node; files that include this one may set its size before. */
 #ifndef OPDB_AIC_NODE_H
 #define OPDB_AIC_NODE_H
 
@@ -61,12 +61,12 @@ static int opdb_aic_type(enum opdb_dtype dtype) {
     }
 }
 
-/* The types of tensor `i` of those of the slots from `first` on. */
+/* The types of tensor `i` among the slots from `first` on. */
 static enum opdb_dtype opdb_aic_slot(const enum opdb_dtype *row, size_t first, size_t slots, int32_t i) {
     return row[first + ((size_t)i < slots ? (size_t)i : slots - 1)];
 }
 
-/* The first row of the op for these tensors; outputs do not count where there are none.  NULL: none. */
+/* The first row of the op for these tensors; outputs do not count if there are none. NULL: none. */
 static const enum opdb_dtype *opdb_aic_row(const opdb_aic_op *aic, const CustomOpIOTensor *inputs,
                                            int32_t num_inputs, const CustomOpIOTensor *outputs,
                                            int32_t num_outputs) {
@@ -123,7 +123,7 @@ static const char *opdb_aic_read_tensor(opdb_aic_node *node, size_t i, const Cus
     return NULL;
 }
 
-/* Parameter `given` of the node, its values from number `at` on; returns how many there are, or -1. */
+/* Parameter `given` of the node, its values from number `at` on; returns their number, or -1. */
 static int64_t opdb_aic_read_param(opdb_aic_node *node, const opdb_aic_param *of, size_t given, int64_t at,
                                    const CustomOpParam *in) {
     opdb_param *out = &node->params[given];

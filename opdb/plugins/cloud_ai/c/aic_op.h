@@ -1,4 +1,4 @@
-/* What is generated for the functions library of an op. */
+/* The part generated for the functions library of an op. */
 #ifndef OPDB_AIC_OP_H
 #define OPDB_AIC_OP_H
 
@@ -15,7 +15,7 @@ typedef struct {
     const char *output;            /* the name of the first output */
 } opdb_aic_functions;
 
-/* The op that this library is for. */
+/* This library's op. */
 extern const opdb_aic_functions opdb_this_op;
 
 #endif

@@ -54,7 +54,7 @@ bool opdb_aic_verify(const opdb_aic_given *in) {
     return good;
 }
 
-/* The inferred shapes, as far as the outputs have room for them. */
+/* Stores the inferred shapes, as far as the outputs have room. */
 static bool set_outputs(const opdb_aic_node *node, const opdb_shapes *shapes, const opdb_aic_given *in,
                         CustomOpIOTensor *outputs) {
     const enum opdb_dtype *row = opdb_aic_row(opdb_this_op.op, in->inputs, in->num_inputs, NULL, 0);
@@ -118,7 +118,7 @@ const char *opdb_aic_select(const opdb_aic_given *in, const char *backend) {
 
 const char *opdb_aic_output(void) { return opdb_this_op.output; }
 
-/* Where a part of the output reads input `i`. */
+/* The part of input `i` that a part of the output reads. */
 static bool range_of(const opdb_aic_node *node, int32_t i, const int64_t *from, const int64_t *size,
                      int64_t *input_from, int64_t *input_size) {
     return opdb_tile_input_range(opdb_this_op.op->tiling, (size_t)i, node->op.inputs[i], node->op.outputs[0],
@@ -135,7 +135,7 @@ int32_t opdb_aic_tile_axes(const opdb_aic_given *in, int32_t *axes, int32_t *ali
     if (node == NULL)
         return 0;
     const opdb_tensor *y = node->op.outputs[0];
-    bool all = true; /* an input whose dimension of 1 is stretched is not cut with the output */
+    bool all = true; /* an input with a broadcast dimension of 1 is not cut with the output */
     for (int32_t i = 0; i < in->num_inputs; i++)
         all = all && range_of(node, i, from, y->dims, start, size);
     for (uint32_t d = 0; all && d < y->rank; d++) {

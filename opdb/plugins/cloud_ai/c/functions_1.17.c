@@ -1,4 +1,4 @@
-/* What the functions library of an op exports, generation 1.17 of Cloud AI's interface. */
+/* The exports of the functions library of an op, generation 1.17 of Cloud AI's interface. */
 #include "functions.h"
 
 #pragma GCC visibility push(default)

@@ -1,4 +1,4 @@
-// What the functions library of an op exports, generation 1.21 of Cloud AI's interface.
+// The exports of the functions library of an op, generation 1.21 of Cloud AI's interface.
 #include "functions.h"
 
 #pragma GCC visibility push(default)
@@ -27,7 +27,7 @@ bool customOpInferShape(CustomOpPropertiesHandle *const opProp) {
     return opdb_aic_infer(&node, opProp->outputs);
 }
 
-// How tiles are said is not public: with Qualcomm's headers the op is not divided, which false says.
+// The format of tiles is not public: with Qualcomm's headers the op is not divided, so this returns false.
 bool customOpSetProperties(CustomOpPropertiesHandle *opProp) {
 #ifdef OPDB_CLOUD_AI_STAND_IN
     const opdb_aic_given node = given(*opProp);

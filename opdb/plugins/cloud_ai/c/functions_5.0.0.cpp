@@ -1,11 +1,11 @@
-// What the functions library of an op exports, generation 5.0.0 of Cloud AI's interface.
+// The exports of the functions library of an op, generation 5.0.0 of Cloud AI's interface.
 #include "functions.h"
 
 #pragma GCC visibility push(default)
 #include "CustomOpFunctions.h"
 
-// Whether tileEndIndices and createInputTile mean the place behind the end, as the stand-in does, or the last
-// one (1) is not public.
+// It is not public if tileEndIndices and createInputTile mean the position after the end, as in the stand-in,
+// or the last one (1).
 #ifndef OPDB_AIC_LAST_INCLUDED
 #define OPDB_AIC_LAST_INCLUDED 0
 #endif

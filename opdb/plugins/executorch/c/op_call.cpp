@@ -104,7 +104,7 @@ Views::Views(OpCall &call, const char *name, ArrayRef<Tensor> tensors) {
 
 void OpCall::fail(Error error, const char *what, const char *why) {
     if (!good_)
-        return; /* the first reason is the one */
+        return; /* the first reason counts */
     good_ = false;
     context_.fail(error);
     if (!has_other(kernel_))
@@ -229,7 +229,7 @@ const opdb_tensor *OpCall::full(opdb_ints shape, double value, enum opdb_dtype d
     return made;
 }
 
-/* The first rule that is broken and no warning. */
+/* The first broken rule that is not a warning. */
 void OpCall::report(const opdb_report &report, const char *op) {
     for (size_t i = 0; i < report.n; ++i) {
         const opdb_violation &v = report.v[i];

@@ -1,4 +1,5 @@
-/* Between a kernel of ExecuTorch (Tensor, Scalar) and an op of opdb (opdb_op): what is the same for all ops.
+/* Connects a kernel of ExecuTorch (Tensor, Scalar) with an op of opdb (opdb_op): the part that is the same
+ * for all ops.
  *
  * A generated kernel shows its tensors as Views, tries the forms that its ATen target has as one QNN op, and
  * runs the first whose condition holds.  C++17; allocates nothing but ExecuTorch's temporary memory, and
@@ -19,7 +20,7 @@ using executorch::aten::ScalarType;
 using executorch::aten::Tensor;
 using executorch::runtime::KernelRuntimeContext;
 
-/* OPDB_NO_DTYPE for a type that QNN has not. */
+/* OPDB_NO_DTYPE for a type that QNN lacks. */
 enum opdb_dtype dtype_of(ScalarType type);
 
 class OpCall;
@@ -58,7 +59,7 @@ class Views {
 
 inline opdb_ints ints(ArrayRef<int64_t> list) { return {static_cast<int64_t>(list.size()), list.data()}; }
 
-/* What the conditions of torch mappings ask for besides the rule language. */
+/* Functions for the conditions of torch mappings besides the rule language. */
 inline bool is_float(const opdb_tensor *t) {
     return t->dtype == OPDB_F16 || t->dtype == OPDB_BF16 || t->dtype == OPDB_F32 || t->dtype == OPDB_F64;
 }
@@ -86,9 +87,9 @@ class OpCall {
     void param(const char *name, enum opdb_dtype dtype, int64_t value);
     void param(const char *name, enum opdb_dtype dtype, double value);
     void param(const char *name, enum opdb_dtype dtype, opdb_ints values);
-    /* A tensor of one number in temporary memory; NULL, and the call has failed, where there is none. */
+    /* A tensor of one number in temporary memory; NULL, and the call fails, if there is none. */
     const opdb_tensor *full(opdb_ints shape, double value, enum opdb_dtype dtype);
-    /* The condition of a form did not hold; the last reason is what the kernel says if no form is left. */
+    /* The condition of a form did not hold; the kernel reports the last reason if no form is left. */
     void refuse(const char *op, const char *why) {
         op_ = op;
         why_ = why;

@@ -47,7 +47,7 @@ static bool replaced(const opdb_kernel_record *records, size_t count, const char
     return false;
 }
 
-/* The kernel for all types that was there before those of this library. */
+/* The kernel for all types that was registered before those of this library. */
 static const Kernel *others(const Kernel &kernel, const opdb_kernel_record *records, size_t count) {
     for (size_t i = 0; i < count; ++i)
         if (records[i].key == nullptr && records[i].owner == nullptr &&
@@ -101,7 +101,7 @@ bool register_absent(Kernel *kernels, const OpFunction *functions, Registration 
         if (records[i].owner != nullptr && !replaced(records, count, records[i].op))
             ET_LOG(Error,
                    "opdb's kernel of %s was left out: %s has one already, and a second ends the process; "
-                   "specialise "
+                   "specialize "
                    "it by data types and dim orders (opdb executorch kernels --for MODEL.pte), or leave that "
                    "library's out of your program",
                    records[i].op, records[i].owner);

@@ -2,9 +2,9 @@
  *
  * Compiled with OPDB_CARD_KERNEL, the name of the kernel, and of generation 1.17, whose kernels are given
  * arrays, with OPDB_CARD_ARRAYS.  A call (frames.h): the order in which threads begin; inputs, outputs and
- * parameters as `tensor_of` and `param_of` read them; the bytes of each scratch buffer.  An answer: how often
- * each thread waited, whether threads were left waiting, bytes of stack, scratch buffers that were written
- * outside of, packets, instructions, instructions of HVX; each output; what was printed. */
+ * parameters as `tensor_of` and `param_of` read them; the bytes of each scratch buffer.  An answer: the
+ * number of waits of each thread, whether threads were left waiting, bytes of stack, scratch buffers that
+ * were written outside, packets, instructions, HVX instructions; each output; the printed text. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -19,7 +19,7 @@ static CustomOpContext context;
 static char log_[8192];
 static size_t logged;
 
-/* What a kernel prints. */
+/* The text that a kernel prints. */
 int printf(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -83,7 +83,7 @@ static void buffers_of(void) {
     }
 }
 
-/* How many scratch buffers have something behind their end. */
+/* The number of scratch buffers with data written past their end. */
 static int32_t overrun(void) {
     int32_t n = 0;
     for (int32_t i = 0; i < context.numScratchBuffers; i++) {

@@ -1,5 +1,5 @@
-/* What QEMU counts in user mode: packets, instructions, and those of HVX.  They are control registers 20 to
- * 22 of QEMU's own, which clang's assembler has no names for; 32 bits, they start again at 0.  Zero on other
+/* QEMU's counters in user mode: packets, instructions, and HVX instructions. They are QEMU's own control
+ * registers 20 to 22, which clang's assembler has no names for; they have 32 bits and wrap.  Zero on other
  * machines. */
 #ifndef OPDB_HEXAGON_COUNTERS_H
 #define OPDB_HEXAGON_COUNTERS_H
@@ -29,7 +29,7 @@ static inline opdb_counters opdb_count(void) {
     return c;
 }
 
-/* What was counted between two moments. */
+/* The counts between two points in time. */
 static inline opdb_counters opdb_counted(opdb_counters from, opdb_counters to) {
     to.packets -= from.packets;
     to.instructions -= from.instructions;

@@ -1,8 +1,8 @@
 /* Calls that come on descriptor 0 and answers that go to descriptor 1, and the memory of a call.
  *
- * Everything is words of 8 bytes, the lowest byte first; a block is its bytes, filled up to a multiple of 8,
- * and starts at a multiple of 128 where it is data.  A call is its length in bytes, then words and blocks; so
- * is an answer, without the length. */
+ * Everything is words of 8 bytes, the lowest byte first; a block is its bytes, padded to a multiple of 8, and
+ * starts at a multiple of 128 if it is data.  A call is its length in bytes, then words and blocks; so is an
+ * answer, without the length. */
 #ifndef OPDB_HEXAGON_FRAMES_H
 #define OPDB_HEXAGON_FRAMES_H
 
@@ -18,7 +18,7 @@ enum { ALIGNMENT = 128, MEMORY = 512 << 20 };
 static unsigned char memory[MEMORY] __attribute__((aligned(ALIGNMENT)));
 static size_t used;
 
-/* NULL where there is no room. */
+/* NULL if there is no room. */
 static void *room(size_t bytes) {
     if (bytes > MEMORY - ALIGNMENT - used)
         return NULL;
@@ -34,7 +34,7 @@ static void *taken(size_t bytes) {
     return at;
 }
 
-/* False where the input ends before the first byte. */
+/* False if the input ends before the first byte. */
 static bool received(void *to, size_t bytes) {
     for (size_t done = 0; done < bytes;) {
         const ssize_t n = read(0, (char *)to + done, bytes - done);
@@ -57,7 +57,7 @@ static void sent(const void *from, size_t bytes) {
     }
 }
 
-/* What is sent with the next block of data, or at the end of an answer. */
+/* Words that are sent with the next block of data, or at the end of an answer. */
 static unsigned char waiting[1 << 16];
 static size_t num_waiting;
 
@@ -88,7 +88,7 @@ static inline void put_text(const char *s) {
     put(s, strlen(s));
 }
 
-/* The call at hand. */
+/* The current call. */
 static const unsigned char *at;
 
 static int64_t word(void) {

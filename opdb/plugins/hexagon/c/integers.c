@@ -1,5 +1,5 @@
-/* Division of whole numbers, which Hexagon has no instruction for; clang calls these functions for / and %.
- * None of the two may stand here. */
+/* Integer division, for which Hexagon has no instruction; clang calls these functions for / and %, so this
+ * file must not use either. */
 #include <stdint.h>
 
 /* 1 / b to 45 bits or more. */
@@ -9,8 +9,8 @@ static double reciprocal(double b) {
     return y * (2.0 - b * y);
 }
 
-/* a / b, and the rest.  Each step takes off somewhat less than what is left, so that nothing gets negative.
- */
+/* a / b, and the remainder. Each step subtracts slightly less than what is left, so that nothing becomes
+ * negative. */
 static uint64_t divided(uint64_t a, uint64_t b, uint64_t *rest) {
     uint64_t quotient = 0;
     if (a >= b && b != 0) {

@@ -1,5 +1,5 @@
-/* printf, to the standard error: what a kernel prints must not be taken for an answer.  A program may have
- * its own. */
+/* printf, to the standard error: a kernel's output must not be taken for an answer.  A program may have its
+ * own. */
 #include <stdio.h>
 #include <unistd.h>
 

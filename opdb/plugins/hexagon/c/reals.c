@@ -38,7 +38,7 @@ double __hexagon_divdf3(double a, double b) {
     double inverse = (double)(1.0f / (float)n);
     inverse *= 2.0 - (double)n * inverse;
     inverse *= 2.0 - (double)n * inverse;
-    /* The quotient of m * 2^55 is off by some units at first; the rest tells, modulo 2^64. */
+    /* The quotient of m * 2^55 is off by some units at first; the remainder modulo 2^64 tells by how many. */
     uint64_t quotient = (uint64_t)((double)m * inverse * 0x1p55);
     int64_t rest = (int64_t)((m << 55) - quotient * n);
     const int64_t more = (int64_t)((double)rest * inverse);
@@ -69,7 +69,7 @@ double sqrt(double v) {
     double y = of_bits(0x5fe6eb50c7b537a9ull - (bits_of(x) >> 1)); /* 1 / sqrt(x) to 4 bits */
     for (int i = 0; i < 4; i++)
         y *= 1.5 - 0.5 * x * y * y;
-    /* The root of m * 2^56 is off by some units at first; the rest tells, modulo 2^64. */
+    /* The root of m * 2^56 is off by some units at first; the remainder modulo 2^64 tells by how many. */
     uint64_t root = (uint64_t)(x * y * 0x1p28);
     int64_t rest = (int64_t)((m << 56) - root * root);
     const int64_t more = (int64_t)((double)rest * (y * 0x1p-29));
@@ -88,7 +88,7 @@ float sqrtf(float v) { return (float)sqrt(v); }
 float __hexagon_sqrtf(float v) { return (float)sqrt(v); }
 double __hexagon_sqrtdf2(double v) { return sqrt(v); }
 
-/* Small numbers beside 2^52 are whole. */
+/* Small numbers become whole when added to 2^52. */
 double rint(double v) {
     const uint64_t sign = bits_of(v) & SIGN_BIT;
     const double size = fabs(v), big = 0x1p52;

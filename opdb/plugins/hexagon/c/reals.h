@@ -1,4 +1,4 @@
-/* Doubles as whole numbers times powers of two. */
+/* Doubles as integers times powers of two. */
 #ifndef OPDB_HEXAGON_REALS_H
 #define OPDB_HEXAGON_REALS_H
 

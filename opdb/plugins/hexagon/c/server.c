@@ -1,9 +1,9 @@
 /* The ops of a library as a server.  It is compiled for x86-64 too: the same calls, to compare the bits.
  *
- * A call (frames.h): what is asked, a target, and an op as `op_of` and `tensor_of` read it.  An answer:
- * status, bytes of scratch, violations, violations that were left out, packets, instructions, instructions of
- * HVX; then, of RUN, each output (bytes, block), of INFER, the shapes (how many; rank and dims of each); then
- * the violations. */
+ * A call (frames.h): the request, a target, and an op as `op_of` and `tensor_of` read it.  An answer: status,
+ * bytes of scratch, violations, violations that were left out, packets, instructions, HVX instructions; then,
+ * for RUN, each output (bytes, block), for INFER, the shapes (their number; rank and dims of each); then the
+ * violations. */
 #include "counters.h"
 #include "frames.h"
 #include "opdb/ops.h"
@@ -26,8 +26,8 @@ static const opdb_ints *ints_of(void) {
     return ints;
 }
 
-/* `bytes`: those of its data.  NULL for a tensor that was left out.  A word says whether the data follow (1),
- * or is memory to be written (2). */
+/* `bytes`: size of its data. NULL for a tensor that was left out. A word is 1 if the data follow, 2 for
+ * memory to be written. */
 static const opdb_tensor *tensor_of(size_t *bytes) {
     if (word() == 0)
         return NULL;
@@ -108,8 +108,8 @@ static void put_shapes(void) {
     }
 }
 
-/* Runs the op in scratch of its size; OPDB_TOO_SMALL where that is not to be had.  `counted`: what it
- * executes besides its validator, which runs once more for that. */
+/* Runs the op in scratch of its size; OPDB_TOO_SMALL if there is not enough memory. `counted`: what it
+ * executes apart from its validator, which runs once more to subtract it. */
 static opdb_status run(const opdb_entry *entry, opdb_op *op, opdb_counters *counted) {
     static const opdb_target any = {.backend = OPDB_BACKEND_NONE};
     op->scratch_size = entry->scratch(op);

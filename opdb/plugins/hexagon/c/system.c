@@ -1,5 +1,5 @@
-/* A program's start, end and memory on Hexagon Linux without a C library.  clang-19 and lld-19 are all that
- * Debian has for Hexagon; these files are what their code and the kernels refer to. */
+/* A program's start, end and memory on Hexagon Linux without a C library.  Debian has only clang-19 and
+ * lld-19 for Hexagon; these files define the functions that their code and the kernels refer to. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -57,15 +57,14 @@ void *memcpy(void *restrict to, const void *restrict from, size_t n) {
     return to;
 }
 
-/* clang calls it for copies of 32 bytes and more that it takes to be aligned; it need not be right about
- * that. */
+/* clang calls it for copies of 32 bytes and more that it assumes to be aligned, which may be wrong. */
 void *__hexagon_memcpy_likely_aligned_min32bytes_mult8bytes(void *to, const void *from, size_t n) {
     return memcpy(to, from, n);
 }
 
 void *memmove(void *to, const void *from, size_t n) {
     if ((uintptr_t)to - (uintptr_t)from >= n)
-        return memcpy(to, from, n); /* upwards; what is overwritten has been read */
+        return memcpy(to, from, n); /* upward; overwritten bytes have been read */
     unsigned char *a = to;
     const unsigned char *b = from;
     while (n-- > 0)

@@ -1,4 +1,5 @@
-/* snprintf: what messages of validators need.  %g is exact: a double is a whole number of decimal digits. */
+/* snprintf, as far as messages of validators need it. %g is exact: a double has finitely many decimal
+ * digits. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -9,7 +10,7 @@
 enum { LIMBS = 90, DIGITS = 9 * LIMBS }; /* 2^1023 has 309 digits, 5^1074 * 2^53 has 767 */
 
 typedef struct {
-    char *at, *end; /* where the next character goes, and where the last one may not */
+    char *at, *end; /* position of the next character, and the end */
     size_t n;       /* of all characters */
 } text;
 
@@ -34,7 +35,7 @@ static void add_digits(text *t, uint64_t v, unsigned base) {
         add(t, digits[--n]);
 }
 
-/* A whole number in so many places at least; with zeros or blanks in front. */
+/* An integer with a minimum width, padded with zeros or blanks. */
 static void add_whole(text *t, uint64_t v, unsigned base, bool negative, int width, bool zeros) {
     char digits[20];
     int n = digits_of(v, base, digits);
@@ -49,7 +50,7 @@ static void add_whole(text *t, uint64_t v, unsigned base, bool negative, int wid
         add(t, digits[--n]);
 }
 
-/* A whole number, in limbs of nine digits, the lowest first. */
+/* An integer, in limbs of nine digits, the lowest first. */
 typedef struct {
     int n;
     uint32_t limbs[LIMBS];
@@ -84,7 +85,8 @@ static int decimal(double v, char digits[DIGITS], int *exponent) {
     return n;
 }
 
-/* Rounds to `precision` digits, half to even, and drops zeros at the end; how many are left. */
+/* Rounds to `precision` digits, half to even, and drops zeros at the end; returns the number of digits
+ * left. */
 static int shortened(char *digits, int n, int precision, int *exponent) {
     if (n > precision) {
         const char next = digits[precision];
@@ -146,7 +148,7 @@ static void add_real(text *t, double v, int precision) {
     add_digits(t, (uint64_t)(exponent < 0 ? -exponent : exponent), 10);
 }
 
-/* The number behind the point of a conversion, -1 without one; *format moves behind it. */
+/* The number after the point of a conversion, -1 without one; *format moves past it. */
 static int precision_of(const char **format, va_list *arguments) {
     if (**format != '.')
         return -1;
@@ -160,8 +162,8 @@ static int precision_of(const char **format, va_list *arguments) {
     return precision;
 }
 
-/* Whether the argument of a conversion has 64 bits; *format moves behind its length.  long and size_t
- * have 32. */
+/* True if the argument of a conversion has 64 bits; *format moves past its length.  long and size_t have
+ * 32. */
 static bool is_long(const char **format) {
     int letters = 0;
     bool greatest = false;

@@ -9,7 +9,7 @@ typedef enum { READY, WAITING, ENDED } state;
 
 static unsigned char stacks[OPDB_THREADS][STACK] __attribute__((aligned(128)));
 static struct {
-    void *stack; /* where its registers are, while another one runs */
+    void *stack; /* its saved registers, while another one runs */
     state is;
 } threads[OPDB_THREADS];
 static void *caller; /* as threads[].stack */
@@ -17,7 +17,7 @@ static int32_t current;
 static void (*work_of_all)(int32_t thread);
 static opdb_threads_ran ran;
 
-/* Keeps the registers that a call leaves alone on this stack and goes on where `to` was left. */
+/* Saves the callee-saved registers on this stack and continues where `to` was left. */
 void opdb_switch(void **from, void *to);
 __asm__(".globl opdb_switch\n"
         ".type opdb_switch,@function\n"
@@ -61,7 +61,7 @@ static void prepare(int32_t thread) {
     memset(stacks[thread], PAINT, STACK);
     unsigned char *top = stacks[thread] + STACK - SAVED;
     void (*const entry)(void) = begin;
-    memcpy(top + 52, &entry, sizeof entry); /* r31, where opdb_switch returns to */
+    memcpy(top + 52, &entry, sizeof entry); /* r31, the return address of opdb_switch */
     threads[thread].stack = top;
     threads[thread].is = READY;
 }
@@ -73,7 +73,7 @@ static uint32_t used_of(int32_t thread) {
     return STACK - free;
 }
 
-/* Whether any thread is in that state. */
+/* True if any thread is in that state. */
 static bool any(state is) {
     for (int32_t i = 0; i < OPDB_THREADS; i++)
         if (threads[i].is == is)

@@ -1,7 +1,7 @@
-/* The threads of a core, one after the other: each runs until it waits for the others.  What they compute
- * depends on their order only where they do not wait as they must, and the order is the caller's.
+/* The threads of a core, one after the other: each runs until it waits for the others.  Results depend on
+ * their order only if threads fail to wait as they must; the caller chooses the order.
  *
- * Each has a stack of its own, painted before it runs, so that it can be said how much was used. */
+ * Each has a stack of its own, filled with a pattern before it runs, to measure how much was used. */
 #ifndef OPDB_HEXAGON_THREADS_H
 #define OPDB_HEXAGON_THREADS_H
 
@@ -9,10 +9,10 @@
 
 enum { OPDB_THREADS = 4 };
 
-/* What became of the threads. */
+/* The result of running the threads. */
 typedef struct {
-    int32_t waits[OPDB_THREADS]; /* how often each waited */
-    uint32_t stack;              /* bytes that the deepest used */
+    int32_t waits[OPDB_THREADS]; /* number of waits of each */
+    uint32_t stack;              /* bytes of stack that the deepest used */
     int32_t stuck;               /* 1: one ended, and others waited for it; they were left there */
 } opdb_threads_ran;
 

@@ -1,5 +1,5 @@
-/* A library of custom ops for ONNX Runtime: see opdb/ort.h.  An op is judged by its definition; why it is
- * refused is the text of the status. */
+/* A library of custom ops for ONNX Runtime: see opdb/ort.h.  An op is checked against its definition; the
+ * status text says why it is refused. */
 #include "opdb/ort.h"
 
 #include <stdio.h>
@@ -36,7 +36,7 @@ static void *refusal(const opdb_report *report, const opdb_ort_op *op, opdb_stat
     return status_of(status == OPDB_INVALID ? ORT_INVALID_ARGUMENT : ORT_FAIL, text);
 }
 
-/* The type of tensor `i` of those of the slots; the last slot has all that are left where it is variadic. */
+/* The type of tensor `i` by the slots; a variadic last slot has all the remaining ones. */
 static enum opdb_dtype slot_type(const enum opdb_dtype *types, size_t slots, size_t i) {
     return types[i < slots ? i : slots - 1];
 }
@@ -165,7 +165,7 @@ static bool read_inputs(const opdb_ort_op *op, void *context, opdb_op_view *view
     return true;
 }
 
-/* The outputs in the shapes that follow from the inputs. */
+/* Creates the outputs with the shapes that follow from the inputs. */
 static bool make_outputs(const opdb_ort_op *op, void *context, opdb_op_view *view, const opdb_shapes *shapes,
                          size_t inputs) {
     for (size_t i = 0; i < shapes->n; i++) {
@@ -234,7 +234,7 @@ static void *compute(void *given, void *context) {
     return status;
 }
 
-/* -- what ONNX Runtime asks of an op */
+/* -- what ONNX Runtime queries of an op */
 
 static const char *name(const opdb_ort_custom_op *c) { return op_of(c)->name; }
 static const char *provider(const opdb_ort_custom_op *c) {
@@ -274,13 +274,13 @@ static int any(const opdb_ort_custom_op *c) {
 
 static custom_op *ops; /* as long as the library: sessions point to them */
 
-/* ONNX Runtime unloads the library with the last session. */
+/* ONNX Runtime unloads the library together with the last session. */
 __attribute__((destructor)) static void forget(void) { free(ops); }
 
 void *opdb_ort_register(void *options, const opdb_ort_base *base) {
     opdb_ort_functions = base->get(OPDB_ORT_API_VERSION);
     if (opdb_ort_functions == NULL)
-        return NULL; /* an ONNX Runtime before 1.17 cannot even be told */
+        return NULL; /* an ONNX Runtime before 1.17 cannot even report an error */
     if (ops == NULL)
         ops = calloc(opdb_this_package.num_ops, sizeof *ops);
     void *domain = NULL;

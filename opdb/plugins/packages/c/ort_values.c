@@ -45,7 +45,7 @@ int opdb_ort_type(enum opdb_dtype dtype) {
     }
 }
 
-/* The values of an attribute, or how many there are where `out` is NULL; 0 where it is not given. */
+/* The values of an attribute, or their number if `out` is NULL; 0 if it is not given. */
 static size_t read_attribute(const opdb_ort_attributes *from, const opdb_ort_param *param, void *out,
                              size_t room) {
     const bool real = param->dtype == OPDB_F32 || param->dtype == OPDB_F64;
@@ -77,7 +77,7 @@ static size_t read_attribute(const opdb_ort_attributes *from, const opdb_ort_par
     return read || bytes > 0 ? bytes / size : 0;
 }
 
-/* The parameters that are given, in the memory of `view`; false where there is none. */
+/* The given parameters, in the memory of `view`; false if there is none. */
 static bool read_params(const opdb_ort_attributes *from, const opdb_ort_op *op, opdb_op_view *view,
                         const size_t *counts) {
     size_t at = 0, given = 0;

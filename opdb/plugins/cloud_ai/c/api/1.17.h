@@ -1,5 +1,5 @@
-/* What differs between generations of Cloud AI's interface, for 1.17: kernels get arrays of tensors and
- * parameters. */
+/* The parts that differ between generations of Cloud AI's interface, for 1.17: kernels get arrays of tensors
+ * and parameters. */
 #ifndef OPDB_CLOUD_AI_API_H
 #define OPDB_CLOUD_AI_API_H
 

@@ -1,6 +1,8 @@
-/* What differs between generations of Cloud AI's interface, for 1.21: kernels get a context with everything.
+/* The parts that differ between generations of Cloud AI's interface, for 1.21: kernels get a context with
+ * everything.
  *
- * How many tensors and parameters a context has is not public: here they are those of the configuration. */
+ * The numbers of tensors and parameters in a context are not public: here they are those of the
+ * configuration. */
 #ifndef OPDB_CLOUD_AI_API_H
 #define OPDB_CLOUD_AI_API_H
 

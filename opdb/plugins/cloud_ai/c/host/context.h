@@ -1,4 +1,4 @@
-/* What the interfaces have in common: parameters, and the context of a kernel. */
+/* Common to the interfaces: parameters, and the context of a kernel. */
 #pragma once
 
 #include "host.h"
@@ -14,7 +14,7 @@ inline std::vector<CustomOpParam> params_of(Job &job) {
     return out;
 }
 
-/* What outputs of the shape inference say -> the job. */
+/* Copies the outputs of the shape inference into the job. */
 inline void take(Output &to, const CustomOpIOTensor &from) {
     to.rank = from.rank;
     to.dtype = from.dtype;
@@ -57,7 +57,7 @@ struct Arguments {
     }
 };
 
-/* A function of a library; notes its name where there is none. */
+/* A function of a library; records its name if it is missing. */
 template <typename F> bool found(void *library, const char *name, F *function, std::string *missing) {
     *function = reinterpret_cast<F>(dlsym(library, name));
     if (*function == nullptr)

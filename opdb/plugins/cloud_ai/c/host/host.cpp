@@ -1,8 +1,8 @@
 /* Calls the functions and kernels of a Cloud AI package as a compiler and a core do, in a process of its own.
  *
- * Standard input: what to call with what, a line each (opdb.plugins.cloud_ai.check.process writes them).
- * Descriptor 3: a line of JSON for each answer.  What comes before a step is "begin", so that a crash has a
- * place.
+ * Standard input: one line per call with its arguments (opdb.plugins.cloud_ai.check.process writes them).
+ * Descriptor 3: a line of JSON for each answer. Each step is announced by "begin", so that a crash can be
+ * located.
  */
 #include ADAPTER
 
@@ -79,7 +79,7 @@ void allocate(Buffer *b, const std::string &name, size_t size) {
 #endif
 }
 
-/* Says which known bytes around a buffer were changed. */
+/* Reports which known bytes around a buffer were changed. */
 void check_canaries(const Buffer &b) {
     if (b.begin == nullptr)
         return;
@@ -113,9 +113,9 @@ void on_signal(int number, siginfo_t *info, void *) {
 /* ---- the barrier of an AIC core
  * ------------------------------------------------------------------------------------ */
 
-/* Nothing but the barrier may order what threads do, or ThreadSanitizer misses races: a lock that a thread
- * takes at its end would order all of it before whoever wakes up later.  So threads arrive with atomics, and
- * the main thread sees to those that wait for one that has ended. */
+/* Only the barrier may order the threads, or ThreadSanitizer misses races: a lock taken at the end of a
+ * thread would order all its work before threads that wake up later. So threads arrive with atomics, and the
+ * main thread releases those that wait for one that has ended. */
 std::atomic<int> arrived, generation, ended, wrong_ids;
 int counts[THREADS];
 thread_local int own_id = -1;
@@ -125,7 +125,7 @@ void release() {
     generation.fetch_add(1, std::memory_order_release);
 }
 
-/* Waits for all threads that have not returned: who returned early is found by the counts. */
+/* Waits for all threads that have not returned; the counts tell which ones returned early. */
 void sync_thread(int32_t id) {
     if (own_id >= 0)
         counts[own_id]++;
@@ -152,7 +152,7 @@ void *work(void *arg) {
     return nullptr;
 }
 
-/* Lets threads go on that wait for one that has ended, until all have. */
+/* Releases threads that wait for one that has ended, until all have ended. */
 void see_to_the_end() {
     for (int gone = 0; gone < THREADS; gone = ended.load(std::memory_order_relaxed)) {
         if (gone > 0 && arrived.load(std::memory_order_acquire) == THREADS - gone)
@@ -330,7 +330,7 @@ void *opened(const std::string &path) {
     return library;
 }
 
-/* A string that may be no string: what can be read of it. */
+/* The readable part of a pointer that may not be a string. */
 std::string readable(const char *text) {
     int ends[2];
     if (text == nullptr || pipe(ends) != 0)
@@ -378,8 +378,8 @@ void answer_verify(Job &job) {
     say(out + "]}");
 }
 
-/* Fills outputs and scratch buffers with a byte, runs the kernel, says what changed, writes the outputs
- * behind those before. */
+/* Fills outputs and scratch buffers with a byte, runs the kernel, reports what changed, and appends the
+ * outputs. */
 void answer_run(Job &job, void *kernel, bool aic, int fill) {
     for (Input &t : job.inputs)
         std::copy(t.given.begin(), t.given.end(), t.buffer.data);

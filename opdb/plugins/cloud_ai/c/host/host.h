@@ -1,5 +1,4 @@
-/* What the host of a Cloud AI package is given, does and answers: the same for each interface; see host.cpp.
- */
+/* Input, work and answers of the host of a Cloud AI package, the same for each interface; see host.cpp. */
 #pragma once
 
 #include <cstddef>
@@ -61,7 +60,7 @@ struct Job {
 
 /* One interface: 1.17, 5.0.0 or 1.21. */
 namespace api {
-/* The functions of a library; false with the name of what is missing. */
+/* The functions of a library; false, with the name of the missing one, if one is missing. */
 bool open(void *library, std::string *missing);
 bool infer(Job &job); /* sets rank, dims and dtype of outputs */
 bool verify(Job &job);

@@ -1,5 +1,5 @@
-/* The string functions of C in the place of the C library's: libraries that are loaded later call these, too.
- */
+/* The string functions of C, replacing those of the C library: libraries that are loaded later call these,
+ * too. */
 #include "names.h"
 
 namespace {

@@ -1,4 +1,4 @@
-/* Which strings a package's functions compare names of parameters, and texts, with. */
+/* Records the strings with which a package's functions compare parameter names and texts. */
 #pragma once
 
 #include <string>
@@ -6,5 +6,5 @@
 #include <vector>
 
 void record(const std::vector<std::string> &ours);
-/* What was compared since, each pair once: ours and theirs.  Recording stops. */
+/* The pairs compared since then, each once: ours and theirs. Stops recording. */
 std::vector<std::pair<std::string, std::string>> recorded();

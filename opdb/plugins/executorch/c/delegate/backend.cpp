@@ -28,7 +28,7 @@ using executorch::runtime::Span;
 static const char NAME[] = "OpdbBackend";
 static const char FOLDERS[] = "qnn_libraries";
 
-/* Where QNN's libraries are: what the option says, else the environment. */
+/* The folder of QNN's libraries: from the option, else from the environment. */
 static std::mutex setting;
 static char folders[4096];
 
@@ -54,7 +54,7 @@ static void get_folders(BackendInitContext &context, char *out, size_t size) {
 
 class OpdbBackend final : public BackendInterface {
   public:
-    /* What a blob needs is known when it is loaded: its reason is then in the log. */
+    /* A blob's requirements are known when it is loaded; a failure is then in the log. */
     bool is_available() const override { return true; }
 
     Result<DelegateHandle *> init(BackendInitContext &context, FreeableBuffer *processed,
@@ -98,12 +98,12 @@ static const Error registered = executorch::runtime::register_backend({NAME, &ba
 } // namespace opdb::delegate
 
 extern "C" {
-/* 0, or the error of ExecuTorch with which it did not take the backend. */
+/* 0, or ExecuTorch's error when it refused the backend. */
 __attribute__((visibility("default"))) uint32_t opdb_delegate_registered(void) {
     return (uint32_t)opdb::delegate::registered;
 }
 
-/* As the option qnn_libraries, of any length that a path has; false where it is too long. */
+/* Like the option qnn_libraries, but of any path length; false if it is too long. */
 __attribute__((visibility("default"))) bool opdb_delegate_qnn_libraries(const char *text) {
     return opdb::delegate::set_folders(text);
 }

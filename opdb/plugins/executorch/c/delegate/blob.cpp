@@ -179,7 +179,7 @@ Error Blob::check_info() const {
     return Error::Ok;
 }
 
-/* Whether the bytes are within DATA, or those of a NAMED record. */
+/* True if the bytes are within DATA, or those of a NAMED record. */
 bool Blob::is_held(Held data, uint64_t offset, uint64_t size) const {
     if (data == Held::NAMED)
         return offset < named().n && named()[(uint32_t)offset].size == size;
@@ -209,8 +209,8 @@ Error Blob::check_tensor(const TensorRecord &t) const {
     return Error::Ok;
 }
 
-/* Whether an encoding has a scale for each slice or block: libraries and kernels read as many as the shape
- * says. */
+/* True if an encoding has a scale for each slice or block: libraries and kernels read as many as the shape
+ * requires. */
 bool Blob::fits(const QuantRecord &q, const TensorRecord &t) const {
     const int64_t *const dims = words(t.dims), *const extra = words(q.extra);
     const bool slices = q.axis < t.rank && q.count == (uint64_t)dims[q.axis];

@@ -1,4 +1,4 @@
-/* A blob of opdb's delegate, read where it lies. */
+/* A blob of opdb's delegate, read in place. */
 #ifndef OPDB_DELEGATE_BLOB_H
 #define OPDB_DELEGATE_BLOB_H
 
@@ -44,7 +44,7 @@ class Blob {
     Records<ParamRecord> params() const { return records<ParamRecord>(PARAMS); }
     Records<StateRecord> states() const { return records<StateRecord>(STATES); }
     Records<NamedRecord> named() const { return records<NamedRecord>(NAMED); }
-    /* The context file, where the blob itself holds it. */
+    /* The context file, if the blob itself holds it. */
     Records<uint8_t> context() const { return records<uint8_t>(CONTEXT); }
 
     const char *name(const TensorRecord &tensor) const { return string(tensor.name); }
@@ -81,13 +81,13 @@ class Blob {
 
 enum : uint32_t { LONG = 4 }; /* ExecuTorch's ScalarType::Long */
 
-/* Bytes of one stored element (one of 4 bits has a byte); 0 for a type that no tensor has. */
+/* Bytes of one stored element (4-bit elements take a byte); 0 for a type that no tensor has. */
 size_t width_of(uint32_t dtype);
-/* The same of ExecuTorch's ScalarType. */
+/* The same for ExecuTorch's ScalarType. */
 size_t item_size(uint32_t scalar_type);
-/* Whether the caller's int64 are int32 in the graph: QNN's libraries compute with no others. */
+/* True if the caller's int64 are int32 in the graph: QNN's libraries compute only with int32. */
 bool narrowed(const Arg &arg, const TensorRecord &tensor);
-/* The product of dimensions and `width`; false for a dimension that is none, and above 2^48. */
+/* The product of dimensions and `width`; false for an invalid dimension, and above 2^48. */
 bool bytes_of(const int64_t *dims, uint32_t rank, size_t width, uint64_t *out);
 
 } // namespace opdb::delegate

@@ -68,7 +68,7 @@ Error Ends::own_arguments(Memory &memory) {
     return memory.error();
 }
 
-/* Outputs of the graph alone get memory of their own; an input that nobody gives is a fault. */
+/* Outputs that exist only in the graph get memory of their own; an input without a source is an error. */
 Error Ends::own_rest(Memory &memory) {
     const Records<TensorRecord> tensors = blob_->tensors();
     for (uint32_t i = 0; i < tensors.n; ++i) {
@@ -87,7 +87,7 @@ Error Ends::own_rest(Memory &memory) {
     return memory.error();
 }
 
-/* Whether dimensions that matter are in order: 0, 1, 2, .. */
+/* True if dimensions larger than 1 are in order: 0, 1, 2, .. */
 static bool in_order(const Tensor &tensor) {
     const auto order = tensor.dim_order();
     int last = -1;

@@ -1,4 +1,4 @@
-/* Where the data of each tensor is: the program's arguments, buffers that the delegate keeps, constants. */
+/* The location of each tensor's data: the program's arguments, buffers that the delegate keeps, constants. */
 #ifndef OPDB_DELEGATE_ENDS_H
 #define OPDB_DELEGATE_ENDS_H
 
@@ -13,14 +13,14 @@ namespace opdb::delegate {
 
 class Ends {
   public:
-    /* Takes memory for buffers and for outputs of the graph that are none of the program's. */
+    /* Takes memory for buffers and for outputs of the graph that the program does not have. */
     Error prepare(const Blob &blob, const Constants &constants, Memory &memory);
-    /* Points the tensors at the arguments' memory, which fits the records or is refused. */
+    /* Points the tensors at the arguments' memory; refuses memory that does not match the records. */
     Error bind(executorch::runtime::Span<executorch::runtime::EValue *> args);
-    /* After a run: writes the outputs that the graph did not, and makes new buffers the next run's. */
+    /* After a run: writes the outputs that the graph did not, and hands new buffers to the next run. */
     void finish(executorch::runtime::Span<executorch::runtime::EValue *> args);
 
-    /* Of a tensor by its record: NULL for one inside the graph. */
+    /* The data of a tensor by its record; NULL for one inside the graph. */
     void *data(uint32_t tensor) const { return data_[tensor]; }
 
   private:
@@ -32,8 +32,8 @@ class Ends {
 
     const Blob *blob_ = nullptr;
     void **data_ = nullptr;
-    uint8_t *owner_ = nullptr; /* of a tensor at an end: whose memory it is in */
-    Way *way_ = nullptr;       /* by argument: how its memory and the tensor's become one */
+    uint8_t *owner_ = nullptr; /* of a tensor at an end: the owner of its memory */
+    Way *way_ = nullptr;       /* by argument: how its memory maps to the tensor's */
 };
 
 } // namespace opdb::delegate

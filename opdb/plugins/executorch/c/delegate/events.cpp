@@ -16,7 +16,7 @@ using executorch::runtime::EventTracerProfilingLevel;
 using executorch::runtime::kUnsetChainId;
 using executorch::runtime::kUnsetDebugHandle;
 
-/* The block that was begun last: calls of one execution have rising instructions. */
+/* The block begun last: calls of one execution have rising instructions. */
 static std::mutex blocks;
 static EventTracer *last_tracer;
 static int32_t last_instruction;
@@ -28,7 +28,7 @@ void forget_blocks() {
 
 Events::Events(EventTracer *tracer, int32_t instruction) : tracer_(tracer) {
     if (tracer_ == nullptr || tracer_->current_chain_id() != kUnsetChainId)
-        return; /* the runtime has said where it is */
+        return; /* the runtime has set it */
     placed_ = true;
     bool first;
     {
@@ -62,7 +62,7 @@ void Events::time(uint32_t op, uint64_t start, uint64_t end, const char *metadat
     tracer_->log_profiling_delegate(nullptr, (int32_t)op, start, end, metadata, length);
 }
 
-/* The type in which ExecuTorch keeps the stored values. */
+/* The type in which ExecuTorch stores the values. */
 static bool stored_as(enum opdb_dtype dtype, ScalarType *out) {
     switch (dtype) {
     case OPDB_F64:

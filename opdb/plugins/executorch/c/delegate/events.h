@@ -1,4 +1,4 @@
-/* What the ops of a delegate did, for ExecuTorch's event tracer (ETDump): times, cycles, values. */
+/* Records times, cycles and values of a delegate's ops for ExecuTorch's event tracer (ETDump). */
 #ifndef OPDB_DELEGATE_EVENTS_H
 #define OPDB_DELEGATE_EVENTS_H
 
@@ -30,9 +30,10 @@ class Events {
 
     bool times() const;
     bool values() const;
-    /* Of an op by its place in the blob, which is its delegate debug id; in ticks of ExecuTorch's clock. */
+    /* The time of an op by its position in the blob, which is its delegate debug id; in ticks of ExecuTorch's
+     * clock. */
     void time(uint32_t op, uint64_t start, uint64_t end, const char *metadata = nullptr) const;
-    /* The value of a tensor that the op made; a data type that ExecuTorch lacks is left out. */
+    /* The value of a tensor that the op computed; left out if ExecuTorch lacks the data type. */
     void value(uint32_t op, const opdb_tensor &tensor) const;
 
   private:

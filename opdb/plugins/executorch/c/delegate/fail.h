@@ -1,4 +1,4 @@
-/* Why a call of the backend failed: said in ExecuTorch's log and kept for the thread. */
+/* The reason why a call of the backend failed: written to ExecuTorch's log and kept for the thread. */
 #ifndef OPDB_DELEGATE_FAIL_H
 #define OPDB_DELEGATE_FAIL_H
 
@@ -8,7 +8,7 @@ namespace opdb::delegate {
 
 using executorch::runtime::Error;
 
-/* Logs "opdb: <reason>" and gives `error` back. */
+/* Logs "opdb: <reason>" and returns `error`. */
 Error fail(Error error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 } // namespace opdb::delegate

@@ -10,8 +10,7 @@ namespace opdb::delegate {
 
 class Handle {
   public:
-    /* `processed` has to stay: records and constants are read where they lie.  `folders`: with QNN's
-     * libraries. */
+    /* `processed` has to stay: records and constants are read in place. `folders`: with QNN's libraries. */
     static Error make(executorch::runtime::BackendInitContext &context,
                       const executorch::runtime::FreeableBuffer &processed, const char *folders,
                       Handle **out);

@@ -6,7 +6,7 @@
 
 namespace opdb::delegate {
 
-/* Rules read the values of constants that have no more of them (opdb.core.op_config.MAX_VALUES). */
+/* Rules read the values of constants up to this number (opdb.core.op_config.MAX_VALUES). */
 enum { MAX_VALUES = 1 << 18 };
 
 static Error fault(const char *what, const char *name) {
@@ -166,7 +166,7 @@ Error KernelProgram::make_node(const OpRecord &record, Node &node, Memory &memor
     return Error::Ok;
 }
 
-/* The steps between which each tensor inside the graph is alive; faults of the order of ops. */
+/* The steps between which each tensor inside the graph is alive; checks the order of ops. */
 Error KernelProgram::alive(uint32_t *first, uint32_t *last) const {
     const Records<OpRecord> ops = blob_->ops();
     for (uint32_t i = 0; i < ops.n; ++i) {
@@ -219,7 +219,7 @@ Error KernelProgram::place(Memory &memory) {
     return memory.error();
 }
 
-/* The first rule that is broken and no warning. */
+/* The first broken rule that is not a warning. */
 static Error refused(Error error, const char *op, const opdb_report &report) {
     for (size_t i = 0; i < report.n; ++i)
         if (report.v[i].strength == OPDB_REQUIRE)
@@ -241,7 +241,7 @@ static const char *said(opdb_status status) {
     }
 }
 
-/* What the op's rules say of its tensors, without their data: found when the model is loaded. */
+/* Checks the op's rules on its tensors without data when the model is loaded. */
 Error KernelProgram::check(Node &node) const {
     opdb_report found;
     found.n = found.dropped = 0;

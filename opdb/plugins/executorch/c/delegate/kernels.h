@@ -1,4 +1,4 @@
-/* Which C kernels there are: those linked to this library, or those that its loader hands over. */
+/* The available C kernels: those linked to this library, or those that its loader hands over. */
 #ifndef OPDB_DELEGATE_KERNELS_H
 #define OPDB_DELEGATE_KERNELS_H
 

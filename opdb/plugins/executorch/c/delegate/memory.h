@@ -24,7 +24,7 @@ class Memory {
         }
         return memory;
     }
-    /* `n` zeroed objects; NULL, and no longer ok, where there is no room. */
+    /* `n` zeroed objects; NULL, and no longer ok, if there is no room. */
     template <typename T> T *list(size_t n) {
         static_assert(std::is_trivially_copyable<T>::value, "memory is never constructed");
         size_t bytes;
@@ -34,7 +34,7 @@ class Memory {
         return memory == nullptr ? nullptr : static_cast<T *>(memset(memory, 0, bytes));
     }
     bool ok() const { return ok_; }
-    /* Of everything that was asked for. */
+    /* Total of all requests. */
     Error error() const { return ok_ ? Error::Ok : Error::MemoryAllocationFailed; }
 
   private:

@@ -1,5 +1,5 @@
-/* Where the tensors inside a graph lie: one piece of memory, which those share that are never alive together.
- */
+/* Placement of the tensors inside a graph: one piece of memory, shared by tensors that are never alive
+ * together. */
 #ifndef OPDB_DELEGATE_PLAN_H
 #define OPDB_DELEGATE_PLAN_H
 
@@ -12,7 +12,7 @@ namespace opdb::delegate {
 struct Piece {
     uint64_t size;
     uint32_t first, last;
-    uint64_t offset; /* what `plan` finds, a multiple of 16 */
+    uint64_t offset; /* result of `plan`, a multiple of 16 */
     uint32_t owner;  /* the caller's */
 };
 

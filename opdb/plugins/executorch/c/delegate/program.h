@@ -1,4 +1,4 @@
-/* What a blob becomes when it is loaded. */
+/* A loaded blob, ready to run. */
 #ifndef OPDB_DELEGATE_PROGRAM_H
 #define OPDB_DELEGATE_PROGRAM_H
 
@@ -7,7 +7,7 @@
 
 namespace opdb::delegate {
 
-/* A graph that is ready to run.  Its memory is ExecuTorch's; the destructor gives back what else it holds. */
+/* A graph that is ready to run.  Its memory is ExecuTorch's; the destructor releases everything else. */
 class Program {
   public:
     virtual ~Program() = default;

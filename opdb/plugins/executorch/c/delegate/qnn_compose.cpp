@@ -90,7 +90,7 @@ Error Composer::all_tensors() {
     return Error::Ok;
 }
 
-/* QNN CPU wants the tensor of an omitted input registered too. */
+/* QNN CPU requires the tensor of an omitted input to be registered too. */
 Error Composer::omitted(Qnn_Tensor_t &out) {
     if (!has_omitted_) {
         omitted_.version = QNN_TENSOR_VERSION_1;

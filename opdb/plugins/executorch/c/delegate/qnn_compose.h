@@ -9,7 +9,7 @@
 namespace opdb::delegate {
 
 /* Adds the blob's tensors and ops to a graph of `context` and finalizes it.  `tensors`: one for each TENSORS
- * record, of which the library reads as long as the context lives; they get the library's numbers. */
+ * record; the library reads them as long as the context lives and sets their numbers. */
 Error qnn_compose(const Blob &blob, const Ends &ends, QnnLibrary &library, Qnn_ContextHandle_t context,
                   Memory &memory, Qnn_Tensor_t *tensors, Qnn_GraphHandle_t *out);
 

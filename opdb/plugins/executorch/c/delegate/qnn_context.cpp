@@ -6,7 +6,7 @@
 
 namespace opdb::delegate {
 
-/* What the vendor asks for of a binary's place in memory; elsewhere error 5005, or a crash. */
+/* Alignment that the vendor requires of a binary in memory; otherwise error 5005, or a crash. */
 enum { BINARY_ALIGNMENT = 256 };
 
 static std::mutex opening;

@@ -13,7 +13,7 @@ namespace opdb::delegate {
 
 enum { INVALID_CONFIG = 14001 /* QNN_DEVICE_ERROR_INVALID_CONFIG: the library reads another layout */ };
 
-/* Opening and closing of all libraries; `lock_` of one is taken inside of it. */
+/* Guards opening and closing of all libraries; the `lock_` of one is taken while holding it. */
 static std::mutex opening;
 static QnnLibrary *libraries; /* loaded ones are never unloaded: they keep threads and handlers at exit */
 
@@ -50,7 +50,7 @@ Error QnnLibrary::failed(Error error, const char *what, Qnn_ErrorHandle_t code) 
                 said[0] ? "; it logged: " : "", said);
 }
 
-/* The library at `path`; NULL and the reason where it cannot be used.  `opening` is held. */
+/* The library at `path`; NULL and the reason if it cannot be used. `opening` is held. */
 QnnLibrary *QnnLibrary::loaded(const char *path, char *why, size_t size) {
     for (QnnLibrary *known = libraries; known != nullptr; known = known->next_)
         if (strcmp(known->path_, path) == 0)
@@ -107,7 +107,7 @@ Error QnnLibrary::open(const QnnTarget &target, const char *folders, QnnLibrary 
     for (const char *at = folders; at != nullptr;) {
         const char *const end = strchr(at, ':');
         const size_t length = end != nullptr ? (size_t)(end - at) : strlen(at);
-        /* An empty list, and none at all, leave it to the loader. */
+        /* An empty list, or none at all, leaves the search to the loader. */
         const int wrote = length == 0 ? snprintf(path, sizeof path, "%s", target.file)
                                       : snprintf(path, sizeof path, "%.*s/%s", (int)length, at, target.file);
         at = end != nullptr ? end + 1 : nullptr;
@@ -137,7 +137,7 @@ Error QnnLibrary::open(const QnnTarget &target, const char *folders, QnnLibrary 
         target.file, folders, why[0] ? ": " : "", why);
 }
 
-/* One user more; the first makes the backend.  `opening` is held. */
+/* Adds a user; the first one creates the backend. `opening` is held. */
 Error QnnLibrary::start(uint32_t soc_model) {
     const std::lock_guard<std::mutex> held(lock_);
     if (users_ > 0) {
@@ -172,7 +172,7 @@ Error QnnLibrary::start(uint32_t soc_model) {
     return Error::Ok;
 }
 
-/* Libraries read the number of the chip at byte 4 (up to 2.43, and 2.49) or 8; at the other place is 0. */
+/* Libraries read the number of the chip at byte 4 (up to 2.43, and 2.49) or 8; the other one is 0. */
 Error QnnLibrary::create_device(uint32_t soc_model) {
     const bool old = qnn_->apiVersion.coreApiVersion.minor <= 32;
     Qnn_ErrorHandle_t first = 0;

@@ -11,10 +11,10 @@
 
 namespace opdb::delegate {
 
-/* What a context binary was made for. */
+/* The target of a context binary. */
 struct QnnTarget {
     const char *file;     /* of the library, e.g. libQnnCpu.so; no folder */
-    const char *build_id; /* "" where the binary runs on any build */
+    const char *build_id; /* "" if the binary runs on any build */
     uint32_t soc_model;   /* 0: the backend has no chips */
 };
 
@@ -22,7 +22,7 @@ struct QnnTarget {
 class QnnLibrary {
   public:
     /* The library of this target: from `folders` (separated as in PATH), else from where the loader looks.
-     * Gives an open one again.  Whoever opens it closes it. */
+     * Returns an open one again. Whoever opens it closes it. */
     static Error open(const QnnTarget &target, const char *folders, QnnLibrary **out);
     void close();
 
@@ -33,7 +33,7 @@ class QnnLibrary {
     const char *path() const { return path_; }
     std::mutex &lock() { return lock_; }
 
-    /* Fails with QNN's code, its words for it, and the first error that it logged since the last call. */
+    /* Fails with QNN's code, QNN's text for it, and the first error that it logged since the last call. */
     Error failed(Error error, const char *what, Qnn_ErrorHandle_t code) const;
 
   private:

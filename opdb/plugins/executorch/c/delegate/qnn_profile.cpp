@@ -106,8 +106,8 @@ void QnnProfile::walk(QnnLibrary &library, const QnnProfile_EventId_t *events, u
     }
 }
 
-/* Ops are laid one after the other from the start: QNN's timestamps are 0.  Where it counts cycles, an op has
- * the accelerator's time in proportion to its cycles. */
+/* Ops are laid one after the other from the start: QNN's timestamps are 0.  If QNN counts cycles, an op gets
+ * a share of the accelerator's time in proportion to its cycles. */
 void QnnProfile::report(QnnLibrary &library, uint64_t start, uint64_t end, const Events &events) {
     const QnnProfile_EventId_t *top = nullptr;
     uint32_t n = 0;

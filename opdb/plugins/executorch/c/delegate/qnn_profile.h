@@ -1,4 +1,4 @@
-/* What QNN reports about an execution, by op of the blob. */
+/* QNN's report about an execution, by op of the blob. */
 #ifndef OPDB_DELEGATE_QNN_PROFILE_H
 #define OPDB_DELEGATE_QNN_PROFILE_H
 
@@ -16,10 +16,10 @@ class QnnProfile {
     QnnProfile &operator=(const QnnProfile &) = delete;
 
     void prepare(const Blob &blob, Memory &memory);
-    /* What to execute with; NULL, with the reason in the log, where the library makes none.  The lock is held
-     * here and below. */
+    /* The profile handle to execute with; NULL, with the reason in the log, if the library makes none.  The
+     * lock is held here and below. */
     Qnn_ProfileHandle_t open(QnnLibrary &library);
-    /* Reads what the execution that has just ended left, which took the ticks from `start` to `end`. */
+    /* Reads the data of the execution that has just ended, which took the ticks from `start` to `end`. */
     void report(QnnLibrary &library, uint64_t start, uint64_t end, const Events &events);
     void close(QnnLibrary &library);
 

@@ -27,7 +27,7 @@ Error QnnProgram::prepare(const Blob &blob, Constants &constants, const Ends &en
     blob_ = &blob;
     const Info &info = blob.info();
     const char *const backend = blob.string(info.backend);
-    char file[64] = "libQnn"; /* the SDK calls them so: libQnnHtp.so of HTP */
+    char file[64] = "libQnn"; /* the SDK's names, e.g. libQnnHtp.so for HTP */
     size_t at = strlen(file);
     for (const char *c = backend; *c != 0 && at + 4 < sizeof file; ++c)
         file[at++] = (char)(c == backend ? toupper(*c) : tolower(*c));
@@ -133,7 +133,7 @@ Error QnnProgram::run(const Ends &ends, const Events &events) {
     return Error::Ok;
 }
 
-/* The outputs of the graph, which are all tensors where it was lowered for debugging. */
+/* The outputs of the graph; all tensors if it was lowered for debugging. */
 void QnnProgram::report_values(const Ends &ends, const Events &events) const {
     const Records<OpRecord> ops = blob_->ops();
     for (uint32_t i = 0; i < ops.n; ++i)

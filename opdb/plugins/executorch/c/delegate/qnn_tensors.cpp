@@ -106,7 +106,7 @@ void qnn_data(Qnn_Tensor_t &tensor, const void *data, uint64_t size) {
     tensor.u.v1.u.clientBuf = {const_cast<void *>(data), (uint32_t)size};
 }
 
-/* A whole number, as a scalar of any width begins with its lowest bytes. */
+/* An integer; a scalar of any width begins with its lowest bytes. */
 static bool qnn_scalar(const Blob &blob, const ParamRecord &record, Qnn_Scalar_t &out) {
     out.dataType = static_cast<Qnn_DataType_t>(record.dtype);
     const double real = blob.reals(record.reals)[0];

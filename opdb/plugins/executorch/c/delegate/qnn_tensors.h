@@ -8,7 +8,7 @@
 
 namespace opdb::delegate {
 
-/* A tensor without its data.  Whether there was memory for it says `memory`. */
+/* A tensor without its data. `memory` tells if there was memory for it. */
 void qnn_tensor(const Blob &blob, const TensorRecord &record, Memory &memory, Qnn_Tensor_t &out);
 
 /* Points a tensor at its data. */

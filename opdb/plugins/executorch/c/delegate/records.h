@@ -18,9 +18,9 @@ enum : uint32_t {
 
 enum class Payload : uint32_t { CONTEXT = 1, GRAPH = 2 };
 
-/* All are there, in this order; one without records has 0 bytes. */
+/* All sections exist, in this order; one without records has 0 bytes. */
 enum Section : uint32_t {
-    STRINGS = 1, /* UTF-8, each with a NUL; the first is empty */
+    STRINGS = 1, /* UTF-8, each ending in NUL; the first is empty */
     WORDS,       /* int64 */
     REALS,       /* float64 */
     FLOATS,      /* float32 */
@@ -73,7 +73,7 @@ struct Arg {
     uint32_t scalar_type; /* executorch::runtime::etensor::ScalarType */
     uint32_t rank;        /* as the program has it: 0 for a scalar, which the graph has as [1] */
     uint32_t dims;        /* WORDS */
-    uint32_t constant;    /* an output that is known already: its offset in DATA / ALIGN; else NONE */
+    uint32_t constant;    /* an output with a known value: its offset in DATA / ALIGN; else NONE */
 };
 
 enum class Held : uint32_t { NOTHING = 0, HERE = 1, NAMED = 2 }; /* in DATA, or a NAMED record */
@@ -122,7 +122,7 @@ struct ParamRecord {
 /* A buffer that the delegate keeps: after each run `output` is the next run's `input`. */
 struct StateRecord {
     uint32_t name, input, output;
-    Held data; /* what it holds at first */
+    Held data; /* its initial value */
     uint64_t offset, size;
 };
 

@@ -14,7 +14,7 @@ static const uint32_t K[64] = {
     0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
-/* The same of the square roots of the first 8. */
+/* The same for the square roots of the first 8. */
 static const uint32_t H[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                               0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
 
@@ -63,7 +63,7 @@ void Sha256::add(const uint8_t *data, size_t size) {
         memcpy(rest_, data, size);
 }
 
-/* What is added: one bit, zeros, the number of bits. */
+/* The padding: one bit, zeros, the number of bits. */
 void Sha256::digest(uint8_t out[SHA256_BYTES]) {
     const uint64_t bits = bytes_ * 8;
     const size_t held = bytes_ % 64;

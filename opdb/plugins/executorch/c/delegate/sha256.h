@@ -9,7 +9,7 @@ namespace opdb::delegate {
 
 enum { SHA256_BYTES = 32 };
 
-/* Fed with any number of pieces. */
+/* Takes any number of pieces. */
 class Sha256 {
   public:
     Sha256();

@@ -1,5 +1,5 @@
-/* What the headers of ExecuTorch's wheel declare for tests and no library of the wheel defines, and what the
- * kernels ask the runtime's registry for: a test has no other kernels than those it calls. */
+/* Defines what the headers of ExecuTorch's wheel declare for tests but no library of the wheel defines, and a
+ * registry for the kernels: a test has only the kernels that it calls. */
 #include "operator_test.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ namespace executorch {
 namespace runtime {
 namespace internal {
 
-/* What TensorImpl lets resize it. */
+/* The function that TensorImpl lets resize it. */
 class TensorResizerFriend final {
   public:
     static Error resize(TensorImpl *impl, ArrayRef<SizesType> sizes) {

@@ -1,5 +1,4 @@
-/* What tests of kernels share: ExecuTorch's names, which its wheel does not have (kernels/test/TestUtil.h).
- */
+/* Shared by kernel tests: names of ExecuTorch that its wheel lacks (kernels/test/TestUtil.h). */
 #ifndef OPDB_OPERATOR_TEST_H
 #define OPDB_OPERATOR_TEST_H
 
@@ -12,7 +11,7 @@
 #include <executorch/runtime/core/memory_allocator.h>
 #include <executorch/runtime/kernel/kernel_runtime_context.h>
 
-/* The kernel fails: it says so in its context. */
+/* Expects that the kernel fails, which it records in its context. */
 #define ET_EXPECT_KERNEL_FAILURE(context, statement)                                                         \
     do {                                                                                                     \
         statement;                                                                                           \

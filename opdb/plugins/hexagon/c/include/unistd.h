@@ -1,4 +1,4 @@
-/* What the server asks of the system: 0 to n bytes, or -1. */
+/* The system calls of the server; they return 0 to n bytes, or -1. */
 #ifndef OPDB_HEXAGON_UNISTD_H
 #define OPDB_HEXAGON_UNISTD_H
 

@@ -1,5 +1,5 @@
-/* float16_ty of AIC kernels where the compiler has no __fp16: 16 bits in memory, float in arithmetic, as
- * __fp16 is. */
+/* float16_ty of AIC kernels for compilers without __fp16: 16 bits in memory, float in arithmetic, like
+ * __fp16. */
 #pragma once
 
 #if !defined(__hexagon__) && !defined(__aarch64__)

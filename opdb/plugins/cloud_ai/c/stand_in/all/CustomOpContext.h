@@ -1,4 +1,4 @@
-/* Stand-in, opdb's own text: what a kernel is given besides its arguments.
+/* Stand-in, opdb's own text: a kernel's context, besides its arguments.
  *
  * Public are scratchBuffers[i].buf and .size, syncThread(threadId), inputs, outputs and params (5.0.0), and
  * the four functions for scales and offsets.  The layout, and the members num*, are not: they are opdb's. */

@@ -1,8 +1,8 @@
 /* Stand-in, opdb's own text: messages of custom ops, AIC_PRINT_INFO(ctx, format, ...).
  *
  * Names, levels and the limit of ten format specifiers are public (the SDK's page "Custom operations"); the
- * text of the macros is not.  On a host they print, as the page says; so do they in a build for Hexagon,
- * where nothing else is there to print with.  More than ten arguments do not compile. */
+ * text of the macros is not.  On a host they print, as the page says; they also print in a build for Hexagon,
+ * which has nothing else to print with.  More than ten arguments do not compile. */
 #ifndef CUSTOM_OP_LOG_H
 #define CUSTOM_OP_LOG_H
 
@@ -23,7 +23,7 @@ extern "C"
 #define AIC_CUSTOMOP_LOG_LEVEL_INFO 3
 #define AIC_CUSTOMOP_LOG_LEVEL_DEBUG 4
 
-/* What is above this level is left out; compilerArgs may set it. */
+/* Messages above this level are left out; compilerArgs may set it. */
 #ifndef AIC_CUSTOMOP_LOG_COMPILE_LEVEL
 #define AIC_CUSTOMOP_LOG_COMPILE_LEVEL AIC_CUSTOMOP_LOG_LEVEL_INFO
 #endif

@@ -1,7 +1,7 @@
 /* Stand-in, opdb's own text: data types and parameters of Cloud AI's custom ops, in all generations.
  *
- * Names and numbers are those of pytorch/glow PR 5208 (Apache-2.0).  Whether later generations kept the
- * numbers is not public. */
+ * Names and numbers are those of pytorch/glow PR 5208 (Apache-2.0).  It is not public if later generations
+ * kept the numbers. */
 #ifndef CUSTOM_OP_STAND_IN_H
 #define CUSTOM_OP_STAND_IN_H
 

@@ -1,4 +1,4 @@
-/* Stand-in, opdb's own text: what the functions library of an op exports, generation of SDK 1.10 to 1.17.
+/* Stand-in, opdb's own text: exports of the functions library of an op, generation of SDK 1.10 to 1.17.
  *
  * The first three are on the SDK's page "Custom operations".  Of customOpSetTileConfig and customOpMapTiles
  * only names and purpose are public; the arguments are opdb's. */
@@ -12,11 +12,11 @@
 extern "C" {
 #endif
 
-/* Whether the op can be computed with these tensors and parameters. */
+/* True if the op can be computed with these tensors and parameters. */
 bool customOpVerify(CustomOpIOTensor *inputs, int32_t numInputs, CustomOpIOTensor *outputs,
                     int32_t numOutputs, CustomOpParam *params, int32_t numParams);
 
-/* Sets dtype, rank and dims of the outputs, whose ranks are at first the greatest there may be. */
+/* Sets dtype, rank and dims of the outputs, whose ranks at first are the largest possible. */
 bool customOpInferShape(CustomOpIOTensor *outputs, const int32_t numOutputs, const CustomOpIOTensor *inputs,
                         const int32_t numInputs, const CustomOpParam *params, const int32_t numParams);
 
@@ -25,11 +25,11 @@ const char *customOpSelectImpl(CustomOpIOTensor *inputs, int32_t numInputs, Cust
                                int32_t numOutputs, CustomOpParam *params, int32_t numParams,
                                const char *backend);
 
-/* How each output can be divided; false: not at all. */
+/* The ways in which each output can be divided; false: not at all. */
 bool customOpSetTileConfig(CustomOpIOTensor *inputs, int32_t numInputs, CustomOpIOTensor *outputs,
                            int32_t numOutputs, CustomOpParam *params, int32_t numParams, TileConfig *configs);
 
-/* What of each input a tile of each output reads.  `outputs` are the whole ones. */
+/* The part of each input that a tile of each output reads. `outputs` are the whole ones. */
 bool customOpMapTiles(CustomOpIOTensor *inputs, int32_t numInputs, CustomOpIOTensor *outputs,
                       int32_t numOutputs, CustomOpParam *params, int32_t numParams, CustomOpTile *inputTiles,
                       const CustomOpTile *outputTiles);

@@ -7,7 +7,7 @@
 #include "CustomOpStandIn.h"
 
 typedef struct {
-    void *data; /* NULL where only shapes and types are asked for */
+    void *data; /* NULL if only shapes and types are needed */
     int32_t *dims;
     int32_t rank;
     CustomOpDataType dtype;

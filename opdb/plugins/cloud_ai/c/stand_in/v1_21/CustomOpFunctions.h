@@ -1,4 +1,4 @@
-/* Stand-in, opdb's own text: what the functions library of an op exports, generation of SDK 1.21.
+/* Stand-in, opdb's own text: exports of the functions library of an op, generation of SDK 1.21.
  *
  * Names and arguments are those of a package that Qualcomm's generator wrote (quic/efficient-transformers,
  * examples/onboarding_guide/customop). */

@@ -1,6 +1,7 @@
 /* Stand-in, opdb's own text: helpers for tiles, generation of SDK 1.21.
  *
- * Public is destroyTileConfigsAndMergeConfigs; what merge configs are is not.  createTileConfig is opdb's. */
+ * destroyTileConfigsAndMergeConfigs is public; the meaning of merge configs is not.  createTileConfig is
+ * opdb's. */
 #ifndef CUSTOM_OP_TILE_CONFIG_HELPERS_H
 #define CUSTOM_OP_TILE_CONFIG_HELPERS_H
 
@@ -10,7 +11,7 @@
 
 namespace CustomOpTileConfigHelpers {
 
-/* A new one for this output, without axes; NULL where there is no memory. */
+/* A new one for this output, without axes; NULL if there is no memory. */
 inline CustomOpTileConfigHandle *createTileConfig(CustomOpPropertiesHandle *opProp, int32_t output) {
     free(opProp->tileConfigs[output]);
     opProp->tileConfigs[output] =

@@ -1,7 +1,7 @@
 /* Stand-in, opdb's own text: tensors, and the properties of a node, generation of SDK 1.21.
  *
- * Public are the names CustomOpPropertiesHandle and CustomOpKernelInfo.  All members are opdb's, after those
- * of generation 5.0.0. */
+ * The names CustomOpPropertiesHandle and CustomOpKernelInfo are public. All members are opdb's, modeled on
+ * generation 5.0.0. */
 #ifndef CUSTOM_OP_TYPES_H
 #define CUSTOM_OP_TYPES_H
 
@@ -10,7 +10,7 @@
 enum { CUSTOM_OP_MAX_AXES = 8 };
 
 typedef struct {
-    void *data; /* NULL where only shapes and types are asked for */
+    void *data; /* NULL if only shapes and types are needed */
     int32_t *sizes;
     int32_t rank;
     CustomOpDataType dtype;
@@ -20,7 +20,7 @@ typedef struct {
     int32_t *tileEnd;   /* behind it */
 } CustomOpIOTensor;
 
-/* How an output may be divided. */
+/* The division of an output. */
 typedef struct {
     int32_t numAxes;
     int32_t axes[CUSTOM_OP_MAX_AXES];

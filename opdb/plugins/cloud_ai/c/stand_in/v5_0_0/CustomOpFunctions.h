@@ -1,9 +1,8 @@
-/* Stand-in, opdb's own text: what the functions library of an op exports, and helpers for tiles,
- * generation 5.0.0.
+/* Stand-in, opdb's own text: exports of the functions library of an op, and helpers for tiles, generation
+ * 5.0.0.
  *
- * Names and arguments are those of packages of quic/efficient-transformers, which say "Interface
- * version: 5.0.0".  Whether tileEndIndices gives the last place or the one behind it is not public; here it
- * is the one behind it. */
+ * Names and arguments are those of packages of quic/efficient-transformers, which say "Interface version:
+ * 5.0.0".  It is not public if tileEndIndices is inclusive or exclusive; here it is exclusive. */
 #ifndef CUSTOM_OP_FUNCTIONS_H
 #define CUSTOM_OP_FUNCTIONS_H
 
@@ -42,7 +41,7 @@ inline std::vector<int32_t> tileEndIndices(const CustomOpIOTensor &tensor) {
     return std::vector<int32_t>(tensor.tileEnd, tensor.tileEnd + tensor.rank);
 }
 
-/* What of an input the tile reads. */
+/* The part of an input that the tile reads. */
 inline void createInputTile(CustomOpProperties *opProp, int32_t inputIdx, const std::vector<int32_t> &start,
                             const std::vector<int32_t> &end) {
     CustomOpIOTensor &input = opProp->inputs[(size_t)inputIdx];

@@ -1,6 +1,6 @@
 /* Stand-in, opdb's own text: tensors, and the properties of a node, generation 5.0.0.
  *
- * Public are CustomOpProperties with inputs, outputs and params, which have size() and [], and the members
+ * CustomOpProperties is public with inputs, outputs and params, which have size() and [], and the members
  * data, sizes, rank and dtype (packages of quic/efficient-transformers).  Layouts, scale and offset here, and
  * the tiles are opdb's. */
 #ifndef CUSTOM_OP_TYPES_H
@@ -11,7 +11,7 @@
 enum { CUSTOM_OP_MAX_AXES = 8 };
 
 typedef struct {
-    void *data; /* NULL where only shapes and types are asked for */
+    void *data; /* NULL if only shapes and types are needed */
     int32_t *sizes;
     int32_t rank;
     CustomOpDataType dtype;
@@ -21,7 +21,7 @@ typedef struct {
     int32_t *tileEnd;   /* behind it */
 } CustomOpIOTensor;
 
-/* How an output may be divided. */
+/* The division of an output. */
 typedef struct {
     int32_t numAxes;
     int32_t axes[CUSTOM_OP_MAX_AXES];
@@ -33,7 +33,7 @@ typedef struct {
 } CustomOpKernelInfo;
 
 #ifdef __cplusplus
-/* A list in somebody's memory. */
+/* A list in the caller's memory. */
 template <typename T> struct CustomOpList {
     T *first;
     size_t count;
