@@ -45,7 +45,10 @@ GUARDS = {
     "scale": ("{0} == 1.0", "QNN does not scale the result."),
     "input_scale": ("{0} == 1.0", "QNN does not scale the input."),
     "half_to_float": ("not {0}", "half_to_float must be false: the result has the type of the input."),
-    "dtype": ("not present({0})", "dtype must be left out or be the type of the input: a conversion takes a second op."),
+    "dtype": (
+        "not present({0})",
+        "dtype must be left out or be the type of the input: a conversion takes a second op.",
+    ),
     "approximate": ('{0} == "none"', "QNN has the exact function only."),
     "transposed": ("not {0}", "A transposed convolution is another op."),
 }
