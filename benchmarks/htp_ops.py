@@ -1,6 +1,6 @@
 """Ops in random sizes on HTP's emulation, next to opdb's kernels: which numbers differ.
 
-Each op config is a sample of the catalogue in the types of one row, with some sizes changed; opdb's rules accept it.  Half of
+Each op config is a sample of the catalog in the types of one row, with some sizes changed; opdb's rules accept it.  Half of
 them come after a product by a half: some faults only occur there.  An error above TOLERANCE is wrong: for floats relative to
 the largest result, for quantized numbers in steps, 16 bits as exact as half precision.  The findings include known quirks of
 the library (specs/sdk): investigate the new ones.
@@ -83,7 +83,7 @@ def main() -> None:
     asked = parser.parse_args()
     catalog = read_catalog(specs_folder())
     if unknown := set(asked.ops) - set(catalog.ops):
-        parser.error(f"no op of the catalogue: {', '.join(sorted(unknown))}")
+        parser.error(f"no op of the catalog: {', '.join(sorted(unknown))}")
     ops = candidates(catalog, asked.ops)
     rng, target = random.Random(asked.seed), Target("HTP", asked.soc, execution="emulator")
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)

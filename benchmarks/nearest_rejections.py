@@ -20,7 +20,7 @@ from typing import Any
 from opdb.catalog.store import read_catalog
 from opdb.catalog.targets.target import Target
 from opdb.core.errors import OpdbError
-from opdb.core.op_config import OpConfig, ParamConfig, TensorConfig, centred
+from opdb.core.op_config import OpConfig, ParamConfig, TensorConfig, centered
 from opdb.generated import validators
 from opdb.judge.nearest import Variant, nearest
 from opdb.judge.nearest.changes import other_data
@@ -122,7 +122,7 @@ def changed(config: OpConfig, rng: random.Random) -> OpConfig:
 
 
 def _typed(tensor: TensorConfig, dtype: str) -> TensorConfig:
-    return tensor if tensor.type == "NULL" else replace(tensor, dtype=dtype, quant=centred(dtype))
+    return tensor if tensor.type == "NULL" else replace(tensor, dtype=dtype, quant=centered(dtype))
 
 
 def _other(param: ParamConfig, rng: random.Random) -> ParamConfig:

@@ -246,8 +246,8 @@ def norm_and_linear(rng: random.Random, name: str) -> tuple[QnnGraph, Any]:
     ]
 
     def oracle(x: Array) -> Array:
-        centred = x - x.mean(1, keepdims=True)
-        return np.asarray(centred / np.sqrt(x.var(1, keepdims=True) + 1e-3) * gamma @ weight.T)
+        centered = x - x.mean(1, keepdims=True)
+        return np.asarray(centered / np.sqrt(x.var(1, keepdims=True) + 1e-3) * gamma @ weight.T)
 
     return graph_of(name, tensors, ops), oracle
 

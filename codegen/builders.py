@@ -27,7 +27,7 @@ from opdb.runtime import windows as constants
 from opdb.spec.catalog import Catalog
 from opdb.spec.definitions import CompileError, Param
 from opdb.spec.family import Candidate
-from opdb.spec.lang.analyse import atoms, free_names
+from opdb.spec.lang.analyze import atoms, free_names
 from opdb.spec.lang.functions import FUNCTIONS
 from opdb.spec.lang.nodes import DTYPE, TENSOR, TENSORS, Name, Node, is_enum, walk
 from opdb.spec.lang.printer import to_text

@@ -16,7 +16,7 @@ from opdb.runtime.checks import Strength
 from opdb.runtime.errata import record_path
 from opdb.spec.catalog import Catalog
 from opdb.spec.definitions import CompiledOp, CompiledRule, TypeRow
-from opdb.spec.lang.analyse import free_names
+from opdb.spec.lang.analyze import free_names
 from opdb.spec.lang.printer import to_text
 from opdb.spec.model import ParamDef, TensorDef, TorchMapping, unchecked_where
 

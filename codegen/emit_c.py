@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from opdb.codegen.names import local
 from opdb.core.dtypes import BY_SHORT
-from opdb.spec.lang.analyse import free_names
+from opdb.spec.lang.analyze import free_names
 from opdb.spec.lang.functions import FUNCTIONS
 from opdb.spec.lang.nodes import (
     BOOL,

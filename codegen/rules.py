@@ -10,7 +10,7 @@ from opdb.codegen import emit_english
 from opdb.core.sdk import sdk_number
 from opdb.spec.backend import Need
 from opdb.spec.definitions import CompiledOp, CompiledRule, TypeRow
-from opdb.spec.lang.analyse import atoms, free_names
+from opdb.spec.lang.analyze import atoms, free_names
 from opdb.spec.lang.nodes import Node, children, walk
 from opdb.spec.model import Unchecked
 

@@ -30,7 +30,7 @@ from opdb.core.dtypes import BY_SHORT
 from opdb.core.errors import OpdbError
 from opdb.runtime.checks import RuleStrength
 from opdb.spec.definitions import CompiledErratum, CompiledOp, CompiledRule, Inference, Param, Slot
-from opdb.spec.lang.analyse import atoms, free_names
+from opdb.spec.lang.analyze import atoms, free_names
 from opdb.spec.lang.nodes import (
     BOOL,
     ENCODING,

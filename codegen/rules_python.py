@@ -28,7 +28,7 @@ from opdb.codegen.rules import (
 from opdb.runtime.checks import RuleStrength
 from opdb.spec.catalog import Catalog
 from opdb.spec.definitions import Bind, CompiledErratum, CompiledOp, CompiledRule, Inference, Param, Slot
-from opdb.spec.lang.analyse import atoms, free_names
+from opdb.spec.lang.analyze import atoms, free_names
 from opdb.spec.lang.nodes import INT, TENSOR, TENSORS, Name, Node, is_enum
 from opdb.spec.lang.printer import to_text
 

@@ -19,7 +19,7 @@ from opdb.core.sdk import sdk_number
 from opdb.spec.catalog import Catalog
 from opdb.spec.declared import Declared, has
 from opdb.spec.definitions import CompiledOp, CompiledRule, TypeRow
-from opdb.spec.lang.analyse import free_names
+from opdb.spec.lang.analyze import free_names
 from opdb.spec.lang.certain import parsed
 from opdb.spec.lang.nodes import TENSOR, TENSORS, Node, walk
 from opdb.spec.lang.printer import to_text

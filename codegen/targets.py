@@ -91,7 +91,7 @@ TARGETS: tuple[Target, ...] = (
     ),
     Target("socs", "chips: Python", whole=socs),
     Target("errata", "faults of vendor libraries: Python", whole=later("errata", "python")),
-    Target("quant", "encodings of quantised tensors by op: Python", whole=later("quant", "python")),
+    Target("quant", "encodings of quantized tensors by op: Python", whole=later("quant", "python")),
     Target("validators", "validation and shape inference: Python", per_op=later("validators", "python")),
     Target(
         "validators-registry", "the Python validators by op", whole=later("validators", "python_registry")

@@ -127,7 +127,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByOp:
 
 @pytest.fixture(scope="session")
 def catalog() -> Catalog:
-    """The catalogue of the repository's specs."""
+    """The catalog of the repository's specs."""
     return repository_catalog()
 
 

@@ -1,4 +1,4 @@
-"""The catalogue of the repository's specs, read once per process, since that takes seconds."""
+"""The catalog of the repository's specs, read once per process, since that takes seconds."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ NOTE = "<!-- Written by tools/reference.py; edit {} and run it again. -->"
 
 #: The stable interface for other programs: the packages whose names stay, and the purpose of each.
 FACES = {
-    "opdb": "The catalogue and models",
+    "opdb": "The catalog and models",
     "opdb.plugins.executorch": "ExecuTorch",
     "opdb.plugins.hexagon": "Hexagon",
 }

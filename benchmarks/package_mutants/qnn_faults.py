@@ -376,8 +376,8 @@ CPU = (
     Mutant(
         "stored integers under their own type",
         "cpu_package.c",
-        "return in->dataType == OPDB_U8 && quantised ? OPDB_UQ8 : (enum opdb_dtype)in->dataType;",
-        "return (void)quantised, (enum opdb_dtype)in->dataType;",
+        "return in->dataType == OPDB_U8 && quantized ? OPDB_UQ8 : (enum opdb_dtype)in->dataType;",
+        "return (void)quantized, (enum opdb_dtype)in->dataType;",
     ),
     Mutant(
         "dims in the opposite order",

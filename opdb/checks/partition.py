@@ -116,8 +116,8 @@ class _Groups:
                 there[g].discard(gone)
                 there[g].add(keep)
                 here[keep].add(g)
-        for neighbours in (self.after[keep], self.before[keep]):
-            neighbours.difference_update((keep, gone))
+        for neighbors in (self.after[keep], self.before[keep]):
+            neighbors.difference_update((keep, gone))
         return True
 
     def _around(self, a: int, b: int) -> bool:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from opdb.spec.catalog import Catalog
 
 conformance_app = typer.Typer(
-    help="Run the catalogue's cases on validators, kernels, and libraries, and report the results.",
+    help="Run the catalog's cases on validators, kernels, and libraries, and report the results.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

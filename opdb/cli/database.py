@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
-from opdb.cli.options import Db, Json, Specs, catalogue, store
+from opdb.cli.options import Db, Json, Specs, open_catalog, store
 from opdb.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def _print_report(report: SyncReport, name: str, json: bool) -> None:
         for kind, path in touched:
             print(f"{kind:8} specs/{path}")
     counts = ", ".join(f"{len(v)} {k}" for k, v in groups.items())
-    print(f"{name}: {counts}; catalogue {report.hash[:12]}")
+    print(f"{name}: {counts}; catalog {report.hash[:12]}")
 
 
 @with_option_groups
@@ -83,7 +83,7 @@ def lint(specs: Specs = None, json: Json = False, db: Db = None) -> None:
     from opdb.core.settings import specs_folder
     from opdb.judge.lint import lint as run
 
-    catalog = catalogue(db) if specs is None else None  # a given folder may be in no database
+    catalog = open_catalog(db) if specs is None else None  # a given folder may be in no database
     problems = run(specs_folder(specs), catalog)
     if json:
         print_json(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
-from opdb.cli.options import Db, Format, Json, Specs, catalogue, known_op
+from opdb.cli.options import Db, Format, Json, Specs, known_op, open_catalog
 from opdb.cli.output import print_json, print_rows
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def import_header(
     specs: Specs = None,
     json: Json = False,
 ) -> None:
-    """Compare the names and enum values of a header with the catalogue."""
+    """Compare the names and enum values of a header with the catalog."""
     from opdb.author.importers import header
 
     catalog, folder = _catalog(db, specs, output if drafts else Path())
@@ -220,7 +220,7 @@ def _catalog(db: str | None, specs: Path | None, output: Path | None) -> tuple[C
     folder = specs_folder(specs)
     if output is None and specs is None and not is_source_tree():
         raise OpdbError("an installed opdb keeps no drafts; name a folder for them with --output")
-    return catalogue(db, specs), folder / "drafts" if output is None else output
+    return open_catalog(db, specs), folder / "drafts" if output is None else output
 
 
 def _write(folder: Path, texts: Mapping[str, str], force: bool) -> dict[str, Path]:

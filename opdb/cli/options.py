@@ -187,7 +187,7 @@ def synced(db: str | None, specs: Path | None = None) -> tuple[Store, Catalog]:
     return opened, opened.load_catalog()
 
 
-def catalogue(db: str | None, specs: Path | None = None) -> Catalog:
+def open_catalog(db: str | None, specs: Path | None = None) -> Catalog:
     """The catalog from the database; for a user's own ops folder, which is not in a database, from its files."""
     from opdb.core.settings import specs_folder
     from opdb.spec.paths import is_own

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opdb.cli.option_groups import DatabaseOptions, SourceOptions, with_option_groups
-from opdb.cli.options import Json, catalogue, known_op
+from opdb.cli.options import Json, known_op, open_catalog
 from opdb.cli.output import print_json
 from opdb.core.errors import OpdbError
 from opdb.generated.constants.backends import PACKAGED
@@ -74,7 +74,7 @@ def qnn(
 
     backend = backend_name(backend)
     op_package.check_backend(backend)
-    catalog = catalogue(database.db, database.specs)
+    catalog = open_catalog(database.db, database.specs)
     names = [known_op(name, catalog.ops) for name in ops]
     made = op_package.write(
         catalog,
@@ -129,7 +129,7 @@ def check(
 
     if not tiling:
         raise OpdbError("say what to check: --tiling")
-    catalog = catalogue(database.db, database.specs)
+    catalog = open_catalog(database.db, database.specs)
     found = [f for op in ops for f in tiles.check(catalog, known_op(op, catalog.ops))]
     if json:
         print_json([asdict(f) for f in found])

@@ -94,7 +94,7 @@ def query(
     ],
     options: QueryOptions,
 ) -> None:
-    """Query the catalogue; docs/reference/sql-views.md documents the columns."""
+    """Query the catalog; docs/reference/sql-views.md documents the columns."""
     from opdb.catalog.query import QUESTIONS, stream
     from opdb.catalog.schema.views import ABOUT
 

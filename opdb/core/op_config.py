@@ -23,7 +23,7 @@ MAX_DIM = 2**31 - 1
 MAX_RANK = 16
 #: Short names of integer types, and the range of their values that rules can read.
 INTEGER, INT64 = re.compile("[iu](8|16|32|64)"), (-(2**63), 2**63 - 1)
-#: The real numbers that ``centred`` spans: 256 or 65536 steps over [-4, 4).
+#: The real numbers that ``centered`` spans: 256 or 65536 steps over [-4, 4).
 SPAN = 8.0
 
 #: The largest number of values of a STATIC tensor that rules read.
@@ -174,7 +174,7 @@ class OpConfig:
     id: str | None = None
 
 
-def centred(dtype: str, scale: float | None = None) -> Quant | None:
+def centered(dtype: str, scale: float | None = None) -> Quant | None:
     """SCALE_OFFSET over [-4, 4) for a quantized type of up to 16 bits; None for a type that is not quantized.
 
     Zero is in the middle of the stored values, so every encoding is symmetric; 32 bits have ``scale`` or 2**-16.

@@ -9,7 +9,7 @@ from typing import Any
 
 from opdb.core.dtypes import BY_SHORT
 from opdb.core.errors import OpdbError
-from opdb.core.op_config import OpConfig, ParamConfig, Quant, Sparse, TensorConfig, centred
+from opdb.core.op_config import OpConfig, ParamConfig, Quant, Sparse, TensorConfig, centered
 from opdb.judge.validate import check, infer
 from opdb.runtime.checks import Undecidable
 from opdb.spec.definitions import CompiledOp, Param, Slot
@@ -200,14 +200,14 @@ def with_outputs(
 
 def encoded(compiled: CompiledOp, config: OpConfig) -> OpConfig:
     """``config`` with an encoding on each tensor of a quantized type, and on no other."""
-    first = {slot_of(t): centred(t.dtype) for t in (*config.inputs, *config.outputs)}
+    first = {slot_of(t): centered(t.dtype) for t in (*config.inputs, *config.outputs)}
 
     def fitting(t: TensorConfig) -> TensorConfig:
         if not BY_SHORT[t.dtype].quantized or t.type == ABSENT:
             return replace(t, quant=None)
         rule = compiled.definition.quant.get(slot_of(t))
         scale = _product(rule, first) if t.dtype == "sq32" and isinstance(rule, dict) else None
-        return replace(t, quant=centred(t.dtype, scale))
+        return replace(t, quant=centered(t.dtype, scale))
 
     outputs = [unit(t) if _in_unit(config) else fitting(t) for t in config.outputs]
     return replace(config, inputs=tuple(fitting(t) for t in config.inputs), outputs=tuple(outputs))

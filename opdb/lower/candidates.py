@@ -13,7 +13,7 @@ from functools import cache
 from typing import Protocol, TypeVar
 
 from opdb.generated.builders import TARGETS
-from opdb.lower.cost import MODELLED, Prices
+from opdb.lower.cost import MODELED, Prices
 from opdb.runtime import direct
 from opdb.runtime.forms import Form, Lowered, Reason
 
@@ -67,7 +67,7 @@ def unmapped_reason(torch_target: str) -> Reason:
 def cheapest(
     candidates: Iterable[C],
     attempt: Attempt[C],
-    prices: Prices = MODELLED,
+    prices: Prices = MODELED,
     doubts: Callable[[Lowered], int] = lambda lowered: 0,
 ) -> tuple[Lowered | None, list[Reason]]:
     """Returns the cheapest candidate among those with the fewest ``doubts``, and the reasons from ``attempt`` up to that candidate.

@@ -1,6 +1,6 @@
 """The price of a candidate's ops as one number, in units of one op's own cost; the selection compares these.
 
-``Modelled`` is the price when nothing was measured.  An op costs 1 (its start, and its entry in the graph), plus 1
+``Modeled`` is the price when nothing was measured.  An op costs 1 (its start, and its entry in the graph), plus 1
 for each BYTES that it reads and writes and for each MACS that it multiplies.  A change of layout before or after an op
 costs only its bytes: the sinks drop it if the neighbor has the same layout.  Channels last is free: images have that
 layout throughout a network with convolutions, and the Transposes stand at the ops that do not take it.  The two constants are
@@ -56,7 +56,7 @@ class Prices(Protocol):
 
 
 @dataclass(frozen=True)
-class Modelled:
+class Modeled:
     bytes_per_op: int = BYTES
     macs_per_op: int = MACS
 
@@ -70,7 +70,7 @@ class Modelled:
         return len(ops) + MARGIN >= price_of(old, self)  # no op costs less than 1
 
 
-MODELLED = Modelled()
+MODELED = Modeled()
 
 
 def cost_of(op: LoweredOp) -> Cost:
@@ -91,7 +91,7 @@ def _of_image(change: LoweredOp) -> bool:
     return change.op == "Transpose" and tuple(change.params[0].value) in IMAGES
 
 
-def price_of(lowered: Lowered, prices: Modelled = MODELLED) -> float:
+def price_of(lowered: Lowered, prices: Modeled = MODELED) -> float:
     """The price of all ops of a candidate."""
     return sum(prices.price(op, cost_of(op)) for op in lowered.ops)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from opdb.catalog.targets.target import Target
 from opdb.core.errors import OpdbError
-from opdb.lower.cost import MODELLED, Cost, Prices, cost_of, nbytes
+from opdb.lower.cost import MODELED, Cost, Prices, cost_of, nbytes
 from opdb.runtime.forms import Lowered, LoweredOp
 from opdb.runtime.qnn import SIMULATING
 from opdb.runtime.tensors import TensorRef
@@ -188,12 +188,12 @@ class OfOperator:
         key = forms_of(self.torch_target, old.form, new.form, (before, after))
         if key in self.table.compared and self.table.knows(before) and self.table.knows(after):
             return self.table.saves(after, before)
-        return MODELLED.saves(new, old)
+        return MODELED.saves(new, old)
 
     def beyond(self, form: str, ops: tuple[str, ...], old: Lowered) -> bool:
         if (self.torch_target, old.form, form) in self.table.compared_names:
             return False
-        return MODELLED.beyond(form, ops, old)
+        return MODELED.beyond(form, ops, old)
 
 
 def read(text: str) -> Table:
@@ -246,4 +246,4 @@ def covers(target: Target) -> bool:
 
 def prices_of(torch_target: str, target: Target) -> Prices:
     """The table if it ranks candidates on ``target``, otherwise the model."""
-    return OfOperator(shipped(), torch_target) if covers(target) else MODELLED
+    return OfOperator(shipped(), torch_target) if covers(target) else MODELED

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from opdb.spec.definitions import CompiledOp, CompileError, Fault, TypeRow
-from opdb.spec.lang.analyse import free_names, inlined
+from opdb.spec.lang.analyze import free_names, inlined
 from opdb.spec.lang.nodes import (
     BOOL,
     DTYPE,

@@ -47,7 +47,7 @@ def opdb(tmp_path: Path) -> Run:
 
 
 @pytest.fixture(scope="session")
-def initialised(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def initialized(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database with the specs loaded, for tests to copy."""
     file = tmp_path_factory.mktemp("database") / "opdb.db"
     forked_command.run(["init", "--db", str(file)], os.environ, ROOT, None, 300).check_returncode()
@@ -55,9 +55,9 @@ def initialised(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def loaded(opdb: Run, initialised: Path, tmp_path: Path) -> Run:
+def loaded(opdb: Run, initialized: Path, tmp_path: Path) -> Run:
     """Like ``opdb``, with the specs loaded."""
-    shutil.copyfile(initialised, tmp_path / "cli.db")
+    shutil.copyfile(initialized, tmp_path / "cli.db")
     return opdb
 
 

@@ -19,7 +19,7 @@ def specs(tmp_path: Path) -> Path:
     return Path(shutil.copytree(ROOT / "specs", tmp_path / "specs"))
 
 
-def catalogue(opdb: Run) -> str:
+def catalog(opdb: Run) -> str:
     """The hash that `opdb sync` reports when nothing changed."""
     return str(json.loads(opdb("sync", "--json").stdout)["hash"])
 
@@ -35,34 +35,34 @@ def test_an_unknown_op_gets_a_suggestion(loaded: Run) -> None:
 
 
 def test_a_misspelled_name_in_a_rule_gets_a_suggestion(loaded: Run, specs: Path) -> None:
-    before = catalogue(loaded)
+    before = catalog(loaded)
     path = specs / "ops" / "LayerNorm.yaml"
     path.write_text(path.read_text().replace("for a in axes)", "for a in axs)", 1))
     line = one_line(loaded("sync", "--specs", str(specs)))
     assert line.startswith("opdb: ops/LayerNorm.yaml:")
     assert "unknown name 'axs'; did you mean 'axes'?" in line
-    assert catalogue(loaded) == before
+    assert catalog(loaded) == before
 
 
 def test_a_duplicate_key_is_rejected(loaded: Run, specs: Path) -> None:
-    before = catalogue(loaded)
+    before = catalog(loaded)
     path = specs / "ops" / "Relu.yaml"
     path.write_text(path.read_text() + "summary: again\n")
     line = one_line(loaded("sync", "--specs", str(specs)))
     assert line.startswith("opdb: ops/Relu.yaml:")
     assert "the key is given twice" in line
-    assert catalogue(loaded) == before
+    assert catalog(loaded) == before
 
 
 def test_an_oversized_expression_is_rejected(loaded: Run, specs: Path) -> None:
-    before = catalogue(loaded)
+    before = catalog(loaded)
     path = specs / "ops" / "Relu.yaml"
     text = path.read_text()
     nested = "(" * 10_000 + "x.rank" + ")" * 10_000 + " > 0"
     path.write_text(text + f"constraints:\n  C9: {nested}\n" if "\nconstraints:" not in text else text)
     line = one_line(loaded("sync", "--specs", str(specs)))
     assert "an expression has at most 500 characters" in line
-    assert catalogue(loaded) == before
+    assert catalog(loaded) == before
 
 
 def test_errors_of_all_files_are_reported_together(loaded: Run, specs: Path) -> None:

@@ -161,7 +161,7 @@ def test_diff_prints_changes_and_fails_on_regressions(loaded: Run) -> None:
     assert (rule["part"], rule["change"], rule["name"]) == ("rule", "removed", "LayerNorm.H3")
     back = loaded("diff", "SM8650", "SM8450")
     assert (back.returncode, back.stdout) == (2, "")
-    assert back.stderr.startswith("opdb: no backend 'SM8650' in the catalogue; known: CPU, ")
+    assert back.stderr.startswith("opdb: no backend 'SM8650' in the catalog; known: CPU, ")
     assert (
         loaded("diff", "HTP:SM8650", "HTP:SM8450", "--op", "LayerNorm", "--fail-on", "regression").returncode
         == 1

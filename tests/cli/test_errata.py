@@ -35,4 +35,4 @@ def test_the_page_is_written(opdb: Run, tmp_path: Path) -> None:
     done = opdb("errata", "page", str(rows), "--specs", MINI, "--output", str(page), "--date", "2026-11-26")
     assert done.returncode == 0, done.stderr
     assert "Measured on 2026-11-26" in page.read_text()
-    assert "HTP-9999" not in page.read_text()  # the catalogue has no HTP-9999
+    assert "HTP-9999" not in page.read_text()  # the catalog has no HTP-9999

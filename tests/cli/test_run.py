@@ -24,7 +24,7 @@ QUANT = {"encoding": "SCALE_OFFSET", "scale": 0.5, "offset": -10}
 Q = {"dtype": "UFIXED_POINT_8", "shape": [2, 3], "quant": QUANT}
 F = {"dtype": "FLOAT_32", "shape": [2, 3]}
 CONFIGS = [
-    {"id": "quantised", "op": "Sigmoid", "inputs": [Q | {"name": "q"}],
+    {"id": "quantized", "op": "Sigmoid", "inputs": [Q | {"name": "q"}],
      "outputs": [Q | {"name": "y", "quant": {"encoding": "SCALE_OFFSET", "scale": 1 / 256, "offset": 0}}]},
     {"id": "add", "op": "ElementWiseAdd", "inputs": [F | {"name": "a"}, F | {"name": "b"}],
      "outputs": [F | {"name": "a/b"}]},
@@ -170,7 +170,7 @@ def test_quantized_inputs_and_outputs_can_be_integers_or_floats(
     real = (stored.astype(np.float32) - 10) * 0.5
     np.save(tmp_path / "stored.npy", stored)
     np.save(tmp_path / "real.npy", real)
-    run = ("run", ops, "--graph", "quantised", "--outputs", tmp_path / "out", "--inputs")
+    run = ("run", ops, "--graph", "quantized", "--outputs", tmp_path / "out", "--inputs")
     assert here(*run, tmp_path / "stored.npy").code == 0
     integers = np.load(tmp_path / "out" / "y.npy")
     assert integers.dtype == np.uint8
@@ -226,7 +226,7 @@ def test_bad_input_is_rejected(here: Here, ops: Path, tmp_path: Path) -> None:
         ((tmp_path / "none",), "none: cannot read"),
         ((tmp_path / "other",), "other: not a context file of opdb's"),
         ((tmp_path / "damaged",), "damaged: damaged: the checksum of the context binary is wrong"),
-        ((ops,), "it has 2 graphs; choose one with --graph: quantised, add"),
+        ((ops,), "it has 2 graphs; choose one with --graph: quantized, add"),
         ((ops, "--graph", "sub"), "--graph sub: "),
         ((ops, "--graph", "add"), "the input a has no values; give --inputs"),
         (

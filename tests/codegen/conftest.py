@@ -1,4 +1,4 @@
-"""Catalogues, a tree to generate into, and a target with texts of the test's choice."""
+"""Catalogs, a tree to generate into, and a target with texts of the test's choice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same catalogue gives the same bytes in any process, folder and locale."""
+"""The same catalog gives the same bytes in any process, folder and locale."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages and tables of the mini catalogue, as whole files in tests/codegen/golden.
+"""Pages and tables of the mini catalog, as whole files in tests/codegen/golden.
 
 OPDB_UPDATE_GOLDEN=1 rewrites them; reviewers read the diff.
 """
@@ -26,7 +26,7 @@ EVIDENCE = Path(__file__).parents[1] / "data" / "mini-evidence.jsonl.gz"
 
 @pytest.fixture
 def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalog:
-    """The mini catalogue from a database with the frozen cells."""
+    """The mini catalog from a database with the frozen cells."""
     monkeypatch.setattr(evidence, "shipped_path", lambda: EVIDENCE)
     migrate.upgrade(url := f"sqlite:///{tmp_path / 'opdb.db'}")
     store = Store(url)

@@ -77,7 +77,7 @@ def test_a_changed_op_changes_its_files_only(mini: Catalog, tree: Path) -> None:
 
 
 def stands_for(catalog: Catalog, read: list[str]) -> Snapshot:
-    """The snapshot of a catalogue as SQL has it; ``read`` records loads of the catalogue itself."""
+    """The snapshot of a catalog as SQL has it; ``read`` records loads of the catalog itself."""
 
     def load() -> Catalog:
         read.append(catalog.hash)
@@ -88,7 +88,7 @@ def stands_for(catalog: Catalog, read: list[str]) -> Snapshot:
     return Snapshot(catalog.hash, ops, families, tuple(catalog.backends), load)
 
 
-def test_the_catalogue_is_loaded_only_for_rendering(mini: Catalog, tree: Path) -> None:
+def test_the_catalog_is_loaded_only_for_rendering(mini: Catalog, tree: Path) -> None:
     read: list[str] = []
     memory = tree / "build" / "rendered.json"
     first = generate(stands_for(mini, read), tree, TARGETS, memory=memory)

@@ -18,17 +18,17 @@ pytestmark = [pytest.mark.torch, pytest.mark.executorch, pytest.mark.vendor, pyt
 
 
 @pytest.fixture(scope="module")
-def catalogue(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database as created by `opdb init`."""
-    made = tmp_path_factory.mktemp("catalogue") / "opdb.db"
+    made = tmp_path_factory.mktemp("catalog") / "opdb.db"
     env = {**os.environ, "OPDB_URL": f"sqlite:///{made}"}
     forked_command.run(["init"], env, ROOT, None, 300).check_returncode()
     return made
 
 
-def run(name: str, folder: Path, catalogue: Path, *, breadth: bool) -> None:
+def run(name: str, folder: Path, catalog: Path, *, breadth: bool) -> None:
     """Writes the files of a page and runs its sessions, with or without those of `make breadth`."""
-    database = shutil.copyfile(catalogue, folder / "opdb.db")
+    database = shutil.copyfile(catalog, folder / "opdb.db")
     shell, seen = Shell(folder, database), 0
     for block in blocks(GUIDES[name]):
         if block.is_file:
@@ -39,15 +39,15 @@ def run(name: str, folder: Path, catalogue: Path, *, breadth: bool) -> None:
 
 
 @pytest.mark.parametrize("name", [n for n, kinds in SESSIONS.items() if "" in kinds])
-def test_guide_commands_print_the_shown_output(name: str, tmp_path: Path, catalogue: Path) -> None:
-    run(name, tmp_path, catalogue, breadth=False)
+def test_guide_commands_print_the_shown_output(name: str, tmp_path: Path, catalog: Path) -> None:
+    run(name, tmp_path, catalog, breadth=False)
 
 
 @pytest.mark.breadth
 @pytest.mark.parametrize("name", [n for n, kinds in SESSIONS.items() if "breadth" in kinds])
-def test_long_guide_commands_print_the_shown_output(name: str, tmp_path: Path, catalogue: Path) -> None:
+def test_long_guide_commands_print_the_shown_output(name: str, tmp_path: Path, catalog: Path) -> None:
     """Sessions that compile op packages, or a quantized program; the quickstart compiles one in fp16."""
-    run(name, tmp_path, catalogue, breadth=True)
+    run(name, tmp_path, catalog, breadth=True)
 
 
 @pytest.mark.parametrize("name", GUIDES)

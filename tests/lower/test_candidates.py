@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from opdb.lower.candidates import cheapest
-from opdb.lower.cost import BYTES, MACS, Modelled, cost_of, macs, total
+from opdb.lower.cost import BYTES, MACS, Modeled, cost_of, macs, total
 from opdb.runtime.forms import Lowered, LoweredOp, Reason, lowered_op, scalar
 from opdb.runtime.tensors import TensorRef, permute
 
@@ -59,7 +59,7 @@ def test_a_layout_change_costs_bytes_but_no_op() -> None:
 
 
 def test_the_price_counts_ops_bytes_and_products() -> None:
-    model, made = Modelled(), op("MatMul", [tensor(1, 1), tensor(1, 1)], 1, 1)
+    model, made = Modeled(), op("MatMul", [tensor(1, 1), tensor(1, 1)], 1, 1)
     cost = cost_of(made)
     assert model.price(made, cost) == 1 + cost.bytes / BYTES + 1 / MACS
 

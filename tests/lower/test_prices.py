@@ -12,7 +12,7 @@ from opdb.core.errors import OpdbError
 from opdb.generated.builders import TARGETS
 from opdb.lower import prices
 from opdb.lower.candidates import forms
-from opdb.lower.cost import MODELLED, Cost
+from opdb.lower.cost import MODELED, Cost
 from opdb.lower.prices import (
     Kind,
     Line,
@@ -96,7 +96,7 @@ def test_the_table_decides_only_between_compared_forms() -> None:
     compared = replace(TABLE, compared=frozenset({("aten.x", "relu", "tanhs", "fp16", "", "")}))
     assert OfOperator(compared, "aten.x").saves(three, one)
     assert not OfOperator(compared, "aten.x").beyond("tanhs", ("Tanh", "Exp", "Elu"), one)
-    for other in (OfOperator(TABLE, "aten.x"), OfOperator(compared, "aten.y"), MODELLED):
+    for other in (OfOperator(TABLE, "aten.x"), OfOperator(compared, "aten.y"), MODELED):
         assert not other.saves(three, one)
         assert other.beyond("tanhs", ("Tanh", "Exp", "Elu"), one)
     unknown = replace(compared, lines={RELU: TABLE.lines[RELU]})
@@ -115,7 +115,7 @@ def test_the_table_applies_only_to_htp_v73_to_v81() -> None:
     v68, v73, v75 = (Target("HTP", soc) for soc in ("SM8350", "SA8255", "SM8650"))
     assert [covers(t) for t in (v68, v73, v75)] == [False, True, True]
     assert not covers(Target("CPU")) and not covers(Target("GPU", "SM8650")) and not covers(Target())
-    assert prices_of("aten.relu.default", v68) is MODELLED
+    assert prices_of("aten.relu.default", v68) is MODELED
     assert prices_of("aten.relu.default", v75) == OfOperator(shipped(), "aten.relu.default")
 
 

@@ -20,7 +20,7 @@ DEFINE = re.compile(r"#\s*define\s+(QNN_OP\w*)\s+(.+)")
 NAME = re.compile(r"[A-Za-z_]\w{0,59}", re.ASCII)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 VERSION = ("MAJOR", "MINOR", "PATCH")
-COLUMNS = ("op", "what", "name", "change", "header", "catalogue")
+COLUMNS = ("op", "what", "name", "change", "header", "catalog")
 
 
 @dataclass
@@ -166,9 +166,9 @@ def _params(name: str, theirs: HeaderOp, ours: OpDef) -> list[dict[str, Any]]:
     return rows
 
 
-def _row(op: str, what: str, name: str, header: Any, catalogue: Any) -> dict[str, Any]:
-    change = "gone" if header is None else "new" if catalogue is None else "other"
-    return dict(zip(COLUMNS, (op, what, name, change, header, catalogue), strict=True))
+def _row(op: str, what: str, name: str, header: Any, catalog: Any) -> dict[str, Any]:
+    change = "gone" if header is None else "new" if catalog is None else "other"
+    return dict(zip(COLUMNS, (op, what, name, change, header, catalog), strict=True))
 
 
 def drafts(header: Header, catalog: Catalog, document: str) -> dict[str, str]:

@@ -50,7 +50,7 @@ QUESTIONS: dict[str, Question] = {
     for q in (
         _question(
             "ops",
-            "the ops of the catalogue",
+            "the ops of the catalog",
             "op package extends inputs params outputs backends torch rules kernel summary source",
             definitions.ops,
             "op backend torch_op",

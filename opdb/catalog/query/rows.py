@@ -188,4 +188,4 @@ def _require(what: str, names: Iterable[str], known: Iterable[str]) -> None:
                 if close
                 else f"known: {', '.join(known) or 'none; run opdb sync'}"
             )
-            raise OpdbError(f"no {what} '{name}' in the catalogue; {hint}")
+            raise OpdbError(f"no {what} '{name}' in the catalog; {hint}")

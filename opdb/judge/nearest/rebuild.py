@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from opdb.catalog.targets.target import Target
-from opdb.core.op_config import OpConfig, ParamConfig, TensorConfig, centred
+from opdb.core.op_config import OpConfig, ParamConfig, TensorConfig, centered
 from opdb.judge.errata.policy import excludes
 from opdb.judge.nearest.changes import changes, other_data
 from opdb.judge.nearest.rows import far
@@ -96,7 +96,7 @@ class _Builder:
         def tensor(slot: Slot, shape: Sequence[int], i: int) -> TensorConfig:
             dtype, kind = dtypes[slot.name], "STATIC" if slot.name in held else "NATIVE"
             name = f"{slot.name}[{i}]" if slot.variadic else slot.name
-            return TensorConfig(name, dtype, tuple(shape), kind, quant=centred(dtype))
+            return TensorConfig(name, dtype, tuple(shape), kind, quant=centered(dtype))
 
         def group(slots: Sequence[Slot]) -> dict[str, TensorConfig]:
             made = [
@@ -110,7 +110,7 @@ class _Builder:
         params = tuple(_param(p, sample[p.name]) for p in self.signature.params if p.name in sample)
         bare = self._config(group(self.signature.inputs), params, group(self.signature.outputs))
         plain = {
-            s.name: TensorConfig(s.name, dtypes[s.name], (), quant=centred(dtypes[s.name]))
+            s.name: TensorConfig(s.name, dtypes[s.name], (), quant=centered(dtypes[s.name]))
             for s in self.signature.outputs
         }
         return self._followed(bare, plain)

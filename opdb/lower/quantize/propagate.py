@@ -48,13 +48,13 @@ def propagate(graph: QnnGraph) -> QnnGraph:
     """
     groups = Groups(graph, lambda t: BY_SHORT[t.dtype].quantized)
     found = _given(graph, groups)
-    centred = symmetric_groups(graph, groups)
+    centered = symmetric_groups(graph, groups)
     for op in graph.ops:
         for place in places(op):
             root = groups.root(place.tensor)
             dtype = graph.tensors[place.tensor].dtype
             if place.rule.range and place.output and BY_SHORT[dtype].quantized:
-                found.setdefault(root, encoding(fixed_range(place.rule), dtype, root in centred))
+                found.setdefault(root, encoding(fixed_range(place.rule), dtype, root in centered))
     quants = {name: found[root] for root in found for name in groups.members[root]}
     for op in graph.ops:
         derive(places(op), quants)

@@ -27,7 +27,7 @@ from opdb.measure.conformance.expressions import in_force
 from opdb.measure.conformance.search import Base, Broken, Search
 from opdb.spec.catalog import Catalog
 from opdb.spec.definitions import CompiledOp, TypeRow, some_of_row
-from opdb.spec.lang.analyse import free_names
+from opdb.spec.lang.analyze import free_names
 from opdb.spec.lang.nodes import walk
 
 #: The maximum number of type combinations in a row for which every combination becomes a case: if a library runs the cases,

@@ -21,11 +21,11 @@ from opdb.core.op_config import (
     Quant,
     Sparse,
     TensorConfig,
-    centred,
+    centered,
 )
 from opdb.judge.samples import ABSENT, resized, slot_of, sparse_within, with_outputs
 from opdb.spec.definitions import CompiledOp, Param
-from opdb.spec.lang.analyse import free_names
+from opdb.spec.lang.analyze import free_names
 from opdb.spec.lang.nodes import walk
 
 #: Types that no row of any op has: they only break rules on types.
@@ -182,7 +182,7 @@ class Damages:
             if slot.optional and slot.name not in given:
                 for dtype in self.pool[slot.name]:
                     for n in dict.fromkeys(d for t in config.outputs for d in (*t.shape[-1:], t.rank)):
-                        tensor = TensorConfig(slot.name, dtype, (n,), "STATIC", quant=centred(dtype))
+                        tensor = TensorConfig(slot.name, dtype, (n,), "STATIC", quant=centered(dtype))
                         kept = tuple(t for t in config.inputs if slot_of(t) != slot.name)
                         yield f"{slot.name}: {dtype} [{n}]", replace(config, inputs=(*kept, tensor))
         if not config.inputs:
@@ -205,7 +205,7 @@ class Damages:
             kept = tuple(t for t in config.inputs if slot_of(t) not in missing)
             for n in dict.fromkeys(d for t in config.outputs for d in t.shape[-1:]):
                 made = tuple(
-                    TensorConfig(m, dtypes[m], (n,), "STATIC", quant=centred(dtypes[m])) for m in missing
+                    TensorConfig(m, dtypes[m], (n,), "STATIC", quant=centered(dtypes[m])) for m in missing
                 )
                 yield f"presence of {', '.join(missing)}: [{n}]", replace(config, inputs=(*kept, *made))
 
@@ -305,7 +305,7 @@ def _input(config: OpConfig, i: int, tensor: TensorConfig) -> OpConfig:
 
 def _typed(tensor: TensorConfig, dtype: str) -> TensorConfig:
     """The tensor in another type; an encoding other than the usual one stays."""
-    old, new = tensor.quant, centred(dtype)
+    old, new = tensor.quant, centered(dtype)
     unusual = old is not None and new is not None and old.encoding != "SCALE_OFFSET"
     return replace(tensor, dtype=dtype, quant=old if unusual else new)
 
@@ -353,7 +353,7 @@ def _data(tensor: TensorConfig) -> Iterator[tuple[int, ...]]:
 
 def _encodings(tensor: TensorConfig) -> Iterator[Quant]:
     """Yields encodings: symmetric and not; along each axis; with fewer bits; in blocks."""
-    plain, kind = centred(tensor.dtype), BY_SHORT[tensor.dtype]
+    plain, kind = centered(tensor.dtype), BY_SHORT[tensor.dtype]
     assert plain is not None
     scale, middle = plain.scale[0], plain.offset[0]
     yield Quant("SCALE_OFFSET", (scale,), (middle,))

@@ -248,7 +248,7 @@ def stored(real: Array, tensor: TensorConfig) -> Array:
     if kind.numpy is None:
         raise ValueError(f"{kind.qnn} has no whole-byte elements")
     if kind.quantized:
-        return quantised(real, tensor)
+        return quantized(real, tensor)
     if tensor.dtype == "bool8":
         return np.asarray(real > 0)
     if tensor.dtype == "bf16":
@@ -259,7 +259,7 @@ def stored(real: Array, tensor: TensorConfig) -> Array:
     return np.asarray(real.astype(kind.numpy))
 
 
-def quantised(real: Array, tensor: TensorConfig) -> Array:
+def quantized(real: Array, tensor: TensorConfig) -> Array:
     """Real values as quantized integers of the tensor's encoding, saturated."""
     scale, offset = _affine(tensor)
     kind = BY_SHORT[tensor.dtype]
@@ -292,7 +292,7 @@ def written(real: Array, tensor: TensorConfig) -> Array:
     """Real values, whole numbers or truth values as the tensor's type stores them: the inverse of ``real``."""
     kind = BY_SHORT[tensor.dtype]
     if kind.quantized:
-        return quantised(real, tensor)
+        return quantized(real, tensor)
     if tensor.dtype == "bf16":
         bits = real.astype(np.float32).view(np.uint32)
         return np.asarray((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from opdb.core.op_config import OpConfig
 from opdb.measure.conformance.damage import Damages, damaged
 from opdb.spec.definitions import SIGNATURE, CompiledOp
-from opdb.spec.lang.analyse import free_names
+from opdb.spec.lang.analyze import free_names
 from opdb.spec.lang.nodes import Node, walk
 
 #: (config, backend, soc) -> the full ids of the rules that it breaks, warnings included.

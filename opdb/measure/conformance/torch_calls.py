@@ -24,7 +24,7 @@ from opdb.generated.constants.backends import PACKAGED
 from opdb.measure.conformance.data import PLACES
 from opdb.spec.catalog import Catalog
 from opdb.spec.definitions import CompiledOp
-from opdb.spec.lang.analyse import free_names
+from opdb.spec.lang.analyze import free_names
 from opdb.spec.lang.nodes import STR, Node, walk
 from opdb.spec.mapping import CompiledMapping, compile_mapping, plain_type, results_read
 

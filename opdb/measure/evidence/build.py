@@ -47,7 +47,7 @@ class Task:
         return Answerer(self)
 
     def facts(self) -> dict[str, str]:
-        return code_facts() | {"the catalogue": self.catalog.hash} | package_facts(*PACKAGES)
+        return code_facts() | {"the catalog": self.catalog.hash} | package_facts(*PACKAGES)
 
 
 @dataclass(frozen=True)

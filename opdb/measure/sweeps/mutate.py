@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from opdb.core.dtypes import BY_SHORT
-from opdb.core.op_config import MAX_RANK, OpConfig, ParamConfig, Quant, Sparse, TensorConfig, centred
+from opdb.core.op_config import MAX_RANK, OpConfig, ParamConfig, Quant, Sparse, TensorConfig, centered
 from opdb.judge.samples import ABSENT, Infer, resized, slot_of, sparse_within, weights, with_outputs
 from opdb.spec.definitions import CompiledOp, Param
 
@@ -209,7 +209,7 @@ class Mutator:
         like = rng.choice(config.inputs)
         shape = like.shape[rng.randrange(like.rank) :][:1] if like.rank and rng.random() < 0.7 else like.shape
         dtype = rng.choice(self.rows.get(slot.name) or USUAL)
-        made = TensorConfig(slot.name, dtype, shape, "STATIC", quant=centred(dtype))
+        made = TensorConfig(slot.name, dtype, shape, "STATIC", quant=centered(dtype))
         order = {s.name: i for i, s in enumerate(self.compiled.inputs)}
         if any(s.variadic for s in self.compiled.inputs):
             return None  # positions are not slots
@@ -343,7 +343,7 @@ class Mutator:
 
 def retyped(tensor: TensorConfig, dtype: str) -> TensorConfig:
     """The tensor in another type, with its usual encoding; an encoding of another form stays on a quantized type."""
-    old, new = tensor.quant, centred(dtype)
+    old, new = tensor.quant, centered(dtype)
     keep = old is not None and new is not None and old.encoding != "SCALE_OFFSET"
     return replace(tensor, dtype=dtype, quant=old if keep else new, data=None)
 
@@ -385,7 +385,7 @@ def _near(size: int, rng: Rng) -> int:
 
 
 def _drawn_encoding(t: TensorConfig, rng: Rng) -> Quant | None:
-    usual = centred(t.dtype)
+    usual = centered(t.dtype)
     assert usual is not None
     scale, middle = usual.scale[0], usual.offset[0]
     offset = rng.choice((middle, middle, middle - 7, 0, -1))

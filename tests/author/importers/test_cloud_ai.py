@@ -77,7 +77,7 @@ def test_packages_are_kept_apart(tmp_path: Path) -> None:
         (("type: Gelu", "type: a-b"), "'a-b' is not a name", 3),
         (("dataType: int", "dataType: complex"), "'complex' is not one of", 12),
         (("outputs: [{name: y, maxDims: 5}]", "outputs:"), "outputs is empty", 3),
-        (("package: com.example.onnx", "colour: red"), "the field 'package' is missing", 3),
+        (("package: com.example.onnx", "color: red"), "the field 'package' is missing", 3),
     ],
 )
 def test_faults_name_their_line(change: tuple[str, str], said: str, line: int, tmp_path: Path) -> None:

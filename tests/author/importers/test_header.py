@@ -1,4 +1,4 @@
-"""QnnOpDef.h: a header with the real structure, written from the catalogue, and edits of it."""
+"""QnnOpDef.h: a header with the real structure, written from the catalog, and edits of it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_macros_of_every_documented_op_are_qnns() -> None:
         assert op_macro(name) == op.facts["macro"]
 
 
-def test_a_header_of_the_catalogue_shows_no_differences(catalog: Catalog, text: str, tmp_path: Path) -> None:
+def test_a_header_of_the_catalog_shows_no_differences(catalog: Catalog, text: str, tmp_path: Path) -> None:
     found = read(tmp_path, text)
     assert found.opset == "1.33.0" and len(found.ops) == 161
     assert header.compare(found, catalog) == []

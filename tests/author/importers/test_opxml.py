@@ -1,4 +1,4 @@
-"""Op XML: every spec of the catalogue to a file and back, a collection as Qualcomm's users write it, bad files."""
+"""Op XML: every spec of the catalog to a file and back, a collection as Qualcomm's users write it, bad files."""
 
 from __future__ import annotations
 

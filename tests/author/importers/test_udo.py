@@ -72,13 +72,13 @@ def test_the_core_dsp_is_htp_from_v68_on(
 
 def test_ignored_fields_are_noted(tmp_path: Path) -> None:
     odd = SELU | {
-        "inputs": [{"name": "x", "data_type": "FIXED_4", "tensor_layout": "NCHW", "colour": 1}],
+        "inputs": [{"name": "x", "data_type": "FIXED_4", "tensor_layout": "NCHW", "color": 1}],
         "cost": 3,
     }
     (found,) = read(written(tmp_path / "a.json", odd, MORE=1))
     assert found.notes == (
         "MORE is not known, and left out",
-        "Selu: x: colour is not known, and left out",
+        "Selu: x: color is not known, and left out",
         "Selu: x: FIXED_4 is taken as 8 bits, in which QNN stores it",
         "Selu: x: the layout NCHW is left out; QNN's images have their channels last",
         "Selu: cost is not known, and left out",

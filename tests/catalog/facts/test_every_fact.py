@@ -1,4 +1,4 @@
-"""Every fact of the documents is in the catalogue: slots, parameters, type rows, and constraints by their subject.
+"""Every fact of the documents is in the catalog: slots, parameters, type rows, and constraints by their subject.
 
 From the bundled facts to the specs, never back: a spec may know more.  Each fact that is not found has a reason in
 ``NOT_FOUND``; a reason that is no longer needed fails as well.
@@ -29,7 +29,7 @@ CONTEXT = {"HTP": {"arch": "u32", "soc_model": "u32"}}
 BACKENDS = ("CPU", "HTP", "GPU", "DSP", "HTA", "LPAI")
 
 PADDING = "count_pad_for_edges == 0 => not (padding type VALID with explicit padding)"
-#: op -> fact -> why the catalogue does not have it.
+#: op -> fact -> why the catalog does not have it.
 NOT_FOUND: dict[str, dict[str, str]] = {
     "BoxWithNmsLimit": {
         "sigma: nms_kernel_method == GAUSSIAN": "The parameter must be given with every method; others do not read it.",

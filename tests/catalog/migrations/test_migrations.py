@@ -165,11 +165,11 @@ def test_check_names_each_difference(tmp_db_url: str) -> None:
     migrate.upgrade(tmp_db_url)
     with Database(tmp_db_url).transaction(write=True) as connection:
         connection.execute(text("DROP TABLE erratum_let"))
-        connection.execute(text("ALTER TABLE soc ADD COLUMN colour TEXT"))
+        connection.execute(text("ALTER TABLE soc ADD COLUMN color TEXT"))
     found = migrate.check(tmp_db_url)
     assert len(found) == 2
     assert "add_table" in found[0] and "erratum_let" in found[0]
-    assert "remove_column" in found[1] and "colour" in found[1]
+    assert "remove_column" in found[1] and "color" in found[1]
 
 
 def test_check_of_a_database_without_tables_names_the_fix(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_supported_ops_are_listed_by_sdk(store: Store) -> None:
     assert ports(store).supported() == ["Concat", "ElementWiseAdd", "LayerNorm", "Relu"]
     assert Ports(store, "HTP", "SM8650", "2.1").supported() == ["ElementWiseAdd", "LayerNorm", "Relu"]
     assert ports(store).variants("Conv2d") == []
-    with pytest.raises(OpdbError, match="no backend 'HPT' in the catalogue; did you mean 'HTP'"):
+    with pytest.raises(OpdbError, match="no backend 'HPT' in the catalog; did you mean 'HTP'"):
         Ports(store, "HPT", "SM8650", "2.47")
 
 

@@ -50,7 +50,7 @@ def case(name: str, kind: str, row: str, soc: str = "", rules: tuple[str, ...] =
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """The mini catalogue and one run: Relu and LayerNorm on two SoCs and on the CPU."""
+    """The mini catalog and one run: Relu and LayerNorm on two SoCs and on the CPU."""
     return filled(str(tmp_path_factory.mktemp("query") / "opdb.db"))
 
 
@@ -106,9 +106,7 @@ def filled(url: str) -> Store:
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_every_row_has_every_key_in_order(store: Store, question: str) -> None:
     rows = ask(store, question)
-    assert (
-        rows or question == "errata"
-    )  # the mini catalogue has none; tests/cli asks about those of the specs
+    assert rows or question == "errata"  # the mini catalog has none; tests/cli asks about those of the specs
     for row in rows:
         assert tuple(row) == QUESTIONS[question].columns
         assert all(v is None or isinstance(v, (str, int, float, bool)) for v in row.values())
@@ -285,14 +283,14 @@ def test_coverage_counts_cases_of_each_rule(store: Store) -> None:
     ("question", "filters", "message"),
     [
         ("opps", {}, "no question 'opps'; did you mean 'ops'?"),
-        ("ops", {"op": "LayerNrom"}, "no op 'LayerNrom' in the catalogue; did you mean 'LayerNorm'?"),
-        ("ops", {"backend": "htp"}, "no backend 'htp' in the catalogue; did you mean 'HTP'?"),
+        ("ops", {"op": "LayerNrom"}, "no op 'LayerNrom' in the catalog; did you mean 'LayerNorm'?"),
+        ("ops", {"backend": "htp"}, "no backend 'htp' in the catalog; did you mean 'HTP'?"),
         (
             "support",
             {"soc": "SM8651"},
             "unknown SoC 'SM8651'; did you mean 'SM8650'?; 'opdb query socs' lists them",
         ),
-        ("types", {"dtype": "float13"}, "no data type 'float13' in the catalogue; "),
+        ("types", {"dtype": "float13"}, "no data type 'float13' in the catalog; "),
         ("params", {"soc": "SM8650"}, "'params' cannot be filtered by --soc; it takes --op, --dtype"),
     ],
 )
@@ -465,7 +463,7 @@ def test_filters_take_several_values(store: Store) -> None:
     assert all(" f16" in r["cells"] or " uq8" in r["cells"] for r in some)
     chips = ask(store, "support", Filters(op="Relu", soc=["SM8650", "SM8750"]))
     assert {r["soc"] for r in chips} == {"SM8650", "SM8750"}
-    with pytest.raises(OpdbError, match="no op 'Rel' in the catalogue"):
+    with pytest.raises(OpdbError, match="no op 'Rel' in the catalog"):
         ask(store, "support", Filters(op=["Relu", "Rel"]))
 
 

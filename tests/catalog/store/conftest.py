@@ -1,4 +1,4 @@
-"""Catalogues to store: the frozen mini specs, and a database that holds them."""
+"""Catalogs to store: the frozen mini specs, and a database that holds them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ def specs(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(tmp_db_url: str) -> Store:
-    """An empty catalogue, once per database system."""
+    """An empty catalog, once per database system."""
     migrate.upgrade(tmp_db_url)
     return Store(tmp_db_url)

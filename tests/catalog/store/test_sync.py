@@ -35,7 +35,7 @@ def counts(store: Store) -> dict[str, int]:
 
 
 def assert_stands_for(store: Store, catalog: Catalog) -> None:
-    """The snapshot in SQL has the same hashes as the catalogue, without reading it."""
+    """The snapshot in SQL has the same hashes as the catalog, without reading it."""
     found = store.snapshot()
     assert (found.hash, found.backends) == (catalog.hash, tuple(catalog.backends))
     assert dict(found.ops) == {name: catalog.op_hash(name) for name in catalog.ops}
@@ -51,7 +51,7 @@ def test_a_second_sync_changes_nothing(store: Store, specs: Path) -> None:
     assert counts(store) == before
 
 
-def test_loading_one_op_equals_the_whole_catalogue(store: Store, specs: Path) -> None:
+def test_loading_one_op_equals_the_whole_catalog(store: Store, specs: Path) -> None:
     store.sync(specs)
     whole = store.load_catalog()
     for name, op in whole.ops.items():

@@ -46,7 +46,7 @@ def with_file(folder: Path, text: str = NPU, specs: Path = MINI, name: str = "NP
 
 
 def write_constants(catalog: Catalog, folder: Path) -> Path:
-    """The generated constants of a catalogue."""
+    """The generated constants of a catalog."""
     folder.mkdir()
     for artifact in constants.python(catalog):
         name = Path(artifact.path).name

@@ -21,6 +21,6 @@ def mini_specs(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(tmp_db_url: str) -> Store:
-    """An empty catalogue, once per database system."""
+    """An empty catalog, once per database system."""
     migrate.upgrade(tmp_db_url)
     return Store(tmp_db_url)

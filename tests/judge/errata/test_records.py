@@ -51,7 +51,7 @@ evidence:
 reproduction:
   config: {op: LayerNorm, inputs: [{name: x, dtype: FLOAT_16, shape: [2, 4]}], params: {}, outputs: []}
   inputs: {x: arange}
-  expected: the normalised rows
+  expected: the normalized rows
   seen: zeros
 """
 

@@ -15,7 +15,7 @@ OPS = sorted(p.stem for p in (settings.specs_folder() / "ops").glob("*.yaml"))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Runs a test with an argument ``op`` for each op of the catalogue."""
+    """Runs a test with an argument ``op`` for each op of the catalog."""
     if "op" in metafunc.fixturenames:
         metafunc.parametrize("op", OPS)
 

@@ -26,7 +26,7 @@ def test_each_tile_equals_the_whole_result(catalog: Catalog) -> None:
 
 
 def changed(catalog: Catalog, **inputs: list[object]) -> Catalog:
-    """The catalogue with other ``inputs`` in the tiling of DequantizeAdd."""
+    """The catalog with other ``inputs`` in the tiling of DequantizeAdd."""
     op = catalog.own["DequantizeAdd"]
     assert op.kernel is not None
     tiling = Tiling.model_validate({"axes": ["any...", "any"], "inputs": inputs})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opdb.core.op_config import OpConfig, Quant, TensorConfig, centred
+from opdb.core.op_config import OpConfig, Quant, TensorConfig, centered
 from opdb.measure.conformance import data
 from opdb.measure.conformance.tolerance import Bounds, compare
 
@@ -13,7 +13,7 @@ ONE = np.float32(1.0)
 
 
 def config(dtype: str, n: int = 1, quant: Quant | None = None) -> OpConfig:
-    return OpConfig("Relu", outputs=(TensorConfig("y", dtype, (n,), quant=quant or centred(dtype)),))
+    return OpConfig("Relu", outputs=(TensorConfig("y", dtype, (n,), quant=quant or centered(dtype)),))
 
 
 @pytest.mark.parametrize(("ulps", "matches"), [(0, True), (3, True), (4, True), (5, False)])
@@ -81,7 +81,7 @@ def test_moved_data_must_be_bit_identical() -> None:
 
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", "i8", "u32", "bool8", "uq8", "sq8", "uq16", "sq32"])
 def test_data_depend_only_on_the_id(dtype: str) -> None:
-    tensor = TensorConfig("x", dtype, (3, 5), quant=centred(dtype))
+    tensor = TensorConfig("x", dtype, (3, 5), quant=centered(dtype))
     made = OpConfig("Relu", (tensor,))
     first, again, other = (data.inputs(i, made)[0] for i in ("a", "a", "b"))
     assert first is not None and again is not None and other is not None

@@ -20,7 +20,7 @@ PREFIX = "QNN_QUANTIZATION_ENCODING_"
 
 @pytest.fixture(scope="module")
 def found(environment: env.Environment, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """All results, from one child process; the catalogue is tests/data/mini."""
+    """All results, from one child process; the catalog is tests/data/mini."""
     url = f"sqlite:///{tmp_path_factory.mktemp('opinfo') / 'opdb.db'}"
     migrate.upgrade(url)
     Store(url).sync(MINI)

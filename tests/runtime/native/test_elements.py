@@ -217,7 +217,7 @@ def wrong(question: Question, shapes: tuple[tuple[int, ...], ...], seed: int = 0
         if made.dtype == "bool8" or kind_of(made.dtype) == WHOLE:
             off = got != want.astype(got.dtype)
         elif BY_SHORT[made.dtype].quantized:
-            steps = np.abs(got.astype(np.float64) - data.quantised(np.nan_to_num(want, nan=-np.inf), made))
+            steps = np.abs(got.astype(np.float64) - data.quantized(np.nan_to_num(want, nan=-np.inf), made))
             off = steps > 1
         else:
             have = data.real(got, made)

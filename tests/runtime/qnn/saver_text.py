@@ -64,9 +64,9 @@ class Program:
                 self.variables[read[1]] = data[at : at + size]
                 at += size
             elif call := CALLED.fullmatch(line):
-                self._call(call[1], initialiser(f"{{{call[2]}}}"))
+                self._call(call[1], initializer(f"{{{call[2]}}}"))
             elif assigned := ASSIGNED.fullmatch(line):
-                self.variables[assigned[1]] = initialiser(assigned[2])
+                self.variables[assigned[1]] = initializer(assigned[2])
         self.unread = len(data) - at
 
     def _call(self, function: str, arguments: list[Any]) -> None:
@@ -131,7 +131,7 @@ class Program:
         return self._flat(self.variables[value]) if value in self.variables else value
 
 
-def initialiser(text: str) -> Any:
+def initializer(text: str) -> Any:
     """A C initializer: braces as lists, `.member = value` as {member: value}, names as text, NULL as None."""
     tokens = TOKEN.findall(text)
     value, rest = _value(tokens)

@@ -149,7 +149,7 @@ inherited
 source
 place
 """, "backend kind strength"),
-    _view("v_ops", "The ops of the catalogue.", """
+    _view("v_ops", "The ops of the catalog.", """
 op
 package text the op package, e.g. qti.aisw
 extends text the base that it is derived from

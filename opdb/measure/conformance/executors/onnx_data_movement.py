@@ -185,7 +185,7 @@ def select(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
 def cast(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
     """Casts stored numbers, whatever their encodings are."""
     (source,), (made,) = config.inputs, config.outputs
-    x = data.quantised(inputs[0], source) if BY_SHORT[source.dtype].quantized else inputs[0]
+    x = data.quantized(inputs[0], source) if BY_SHORT[source.dtype].quantized else inputs[0]
     if made.dtype == "bf16":
         return [node("Cast", x, to=TensorProto.DOUBLE)]
     to = helper.np_dtype_to_tensor_dtype(np.dtype(str(BY_SHORT[made.dtype].numpy)))
@@ -197,7 +197,7 @@ def convert(config: OpConfig, inputs: Inputs, params: Params) -> list[Array]:
     (source,), (made,) = config.inputs, config.outputs
     y = inputs[0]
     if BY_SHORT[source.dtype].quantized:
-        y = node("DequantizeLinear", data.quantised(y, source), *_encoding(source), axis=_axis(source))
+        y = node("DequantizeLinear", data.quantized(y, source), *_encoding(source), axis=_axis(source))
     if y.dtype.kind != "f" or not BY_SHORT[made.dtype].quantized:
         return [node("Cast", y, to=TensorProto.DOUBLE)]
     scale, zero = _encoding(made)

@@ -285,12 +285,12 @@ def nv_to_rgb(first: str) -> Any:
             raise NoOracle("the documents do not say how bytes become numbers of another type")
         stored = stored_in(inputs[0], config.inputs[0]).double()
         light, pairs = stored.split([height * width, height * width // 2], 1)
-        colours = F.interpolate(
+        colors = F.interpolate(
             pairs.reshape(batch, height // 2, width // 2, 2).movedim(-1, 1), scale_factor=2, mode="nearest"
         )
         if first == "v":
-            colours = colours.flip(1)
-        yuv = torch.cat([light.reshape(batch, 1, height, width), colours - 128], 1)
+            colors = colors.flip(1)
+        yuv = torch.cat([light.reshape(batch, 1, height, width), colors - 128], 1)
         rgb = torch.clamp(torch.einsum("cd,bdhw->bhwc", RGB, yuv) + 0.5, 0, 255)
         rgb = rgb.flip(-1) if params["output_order"] == 1 else rgb
         if made.quant is None:

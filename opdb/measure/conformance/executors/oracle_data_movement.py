@@ -290,8 +290,8 @@ def mux(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
 
 def argb_to_rgb(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
     same_type(config)
-    colours = inputs[0][..., 1:] if params.get("input_order", 0) == 0 else inputs[0][..., :3]
-    return [torch.flip(colours, [-1]) if params["reverse_output"] else colours]
+    colors = inputs[0][..., 1:] if params.get("input_order", 0) == 0 else inputs[0][..., :3]
+    return [torch.flip(colors, [-1]) if params["reverse_output"] else colors]
 
 
 def cast(config: OpConfig, inputs: Inputs, params: Params) -> list[T]:
@@ -316,7 +316,7 @@ def stored_in(real: T, tensor: TensorConfig) -> T:
     """The stored numbers of a quantized tensor; the numbers themselves for another."""
     if not BY_SHORT[tensor.dtype].quantized:
         return real
-    return torch.from_numpy(data.quantised(real.numpy(), tensor).astype("int64"))
+    return torch.from_numpy(data.quantized(real.numpy(), tensor).astype("int64"))
 
 
 def _limits(tensor: TensorConfig) -> tuple[int, int]:

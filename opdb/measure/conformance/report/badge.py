@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from opdb.measure.conformance.report.rows import Row
 
-GREEN, RED, GREY = "#1a7f37", "#cf222e", "#57606a"
+GREEN, RED, GRAY = "#1a7f37", "#cf222e", "#57606a"
 LABEL = "conformance"
 
 
@@ -15,7 +15,7 @@ def badge(rows: Sequence[Row]) -> str:
     failed = sum(r.outcome == "fail" for r in rows)
     asked = sum(r.outcome != "unknown" for r in rows)
     words = f"{failed} wrong" if failed else f"{asked} results" if asked else "no results"
-    colour = RED if failed else GREEN if asked else GREY
+    color = RED if failed else GREEN if asked else GRAY
     left, right = (6.6 * len(text) + 12 for text in (LABEL, words))
     width = f"{left + right:.0f}"
     return (
@@ -23,7 +23,7 @@ def badge(rows: Sequence[Row]) -> str:
         f"<title>{LABEL}: {words}</title>"
         f'<clipPath id="r"><rect width="{width}" height="20" rx="3"/></clipPath><g clip-path="url(#r)">'
         f'<rect width="{left:.0f}" height="20" fill="#3d444d"/>'
-        f'<rect x="{left:.0f}" width="{right:.0f}" height="20" fill="{colour}"/></g>'
+        f'<rect x="{left:.0f}" width="{right:.0f}" height="20" fill="{color}"/></g>'
         '<g fill="#fff" text-anchor="middle" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11">'
         f'<text x="{left / 2:.0f}" y="14">{LABEL}</text>'
         f'<text x="{left + right / 2:.0f}" y="14">{words}</text></g></svg>\n'

@@ -137,7 +137,7 @@ def _index(
     places = list(dict.fromkeys(r.place for r in sorted(rows, key=lambda r: (r.backend, r.executor, r.soc))))
     last = runs[-1] if runs else {}
     words = [f"opdb {__version__}", f"{len(runs)} run{'s' * (len(runs) != 1)}, the last of {last.get('started', 'unknown')}",
-             f"catalogue {str(last.get('catalog_hash', ''))[:12]}", f"{len({r.case for r in rows})} cases",
+             f"catalog {str(last.get('catalog_hash', ''))[:12]}", f"{len({r.case for r in rows})} cases",
              f"{len(rows)} results"]  # fmt: skip
     return environment.from_string(resource("index.html.j2", __package__)).render(
         style=style(resource("style.css", __package__)),

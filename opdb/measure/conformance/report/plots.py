@@ -14,7 +14,7 @@ from opdb.measure.conformance.report.rows import Row
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 520, 260, 56, 40, 14
 #: Okabe and Ito's colors, which color-blind people can tell apart.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#b8a800")
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#b8a800")
 #: Bins of the histogram: errors up to this number of units in the last place; the last bin takes the rest.
 BINS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 1024.0, math.inf)
 
@@ -25,9 +25,9 @@ def plots(rows: Sequence[Row]) -> str:
     if not measured:
         return ""
     places = sorted({r.place for r in measured})
-    colours = {p: COLOURS[i % len(COLOURS)] for i, p in enumerate(places)}
+    colors = {p: COLORS[i % len(COLORS)] for i, p in enumerate(places)}
     keys = "".join(
-        f'<li><svg width="12" height="12" aria-hidden="true"><circle cx="6" cy="6" r="5" fill="{colours[p]}"/></svg>'
+        f'<li><svg width="12" height="12" aria-hidden="true"><circle cx="6" cy="6" r="5" fill="{colors[p]}"/></svg>'
         f"{html.escape(p)}</li>"
         for p in places
     )
@@ -35,14 +35,14 @@ def plots(rows: Sequence[Row]) -> str:
     return (
         f"<p>{len(measured)} results compared with PyTorch's, {exact} of them equal.</p>"
         f'<ul class="legend">{keys}</ul><div class="plots">'
-        f"<figure>{_scatter(measured, colours)}<figcaption>Largest error of a result against the size of the"
+        f"<figure>{_scatter(measured, colors)}<figcaption>Largest error of a result against the size of the"
         " number there, both in real units; equal results are not drawn.</figcaption></figure>"
-        f"<figure>{_histogram(measured, colours)}<figcaption>Results by their largest error, in units of the last"
+        f"<figure>{_histogram(measured, colors)}<figcaption>Results by their largest error, in units of the last"
         " place (quantized: in steps).</figcaption></figure></div>"
     )
 
 
-def _scatter(rows: Sequence[Row], colours: dict[str, str]) -> str:
+def _scatter(rows: Sequence[Row], colors: dict[str, str]) -> str:
     points = [
         (float(r.magnitude), float(r.error_max), r)
         for r in rows
@@ -54,7 +54,7 @@ def _scatter(rows: Sequence[Row], colours: dict[str, str]) -> str:
         [p[1] for p in points], HEIGHT - BOTTOM, TOP
     )  # fmt: skip
     shapes = [
-        f'<circle cx="{x(m):.1f}" cy="{y(e):.1f}" r="3" fill="{colours[r.place]}" fill-opacity=".6">'
+        f'<circle cx="{x(m):.1f}" cy="{y(e):.1f}" r="3" fill="{colors[r.place]}" fill-opacity=".6">'
         f"<title>{html.escape(f'{r.place} {r.case}: error {e:.3g} at {m:.3g}')}</title></circle>"
         for m, e, r in points
     ]
@@ -62,21 +62,21 @@ def _scatter(rows: Sequence[Row], colours: dict[str, str]) -> str:
     return _figure("Error against magnitude", (*grid, *shapes), "magnitude", "error")
 
 
-def _histogram(rows: Sequence[Row], colours: dict[str, str]) -> str:
+def _histogram(rows: Sequence[Row], colors: dict[str, str]) -> str:
     counts = Counter((r.place, _bin(float(r.ulp or 0.0))) for r in rows)
-    tallest = max(sum(counts[p, b] for p in colours) for b in range(len(BINS)))
+    tallest = max(sum(counts[p, b] for p in colors) for b in range(len(BINS)))
     wide = (WIDTH - LEFT - 8) / len(BINS)
     shapes = []
     for b, limit in enumerate(BINS):
         left, base = LEFT + b * wide, float(HEIGHT - BOTTOM)
-        for place, colour in colours.items():
+        for place, color in colors.items():
             high = counts[place, b] / tallest * (HEIGHT - BOTTOM - TOP)
             base -= high
             if high:
                 title = html.escape(f"{place}: {counts[place, b]} results, {_bin_text(b)}")
                 shapes.append(
                     f'<rect x="{left + 2:.1f}" y="{base:.1f}" width="{wide - 4:.1f}" height="{high:.1f}" '
-                    f'fill="{colour}"><title>{title}</title></rect>'
+                    f'fill="{color}"><title>{title}</title></rect>'
                 )
         label = "more" if math.isinf(limit) else "equal" if limit == 0 else f"≤{limit:g}"
         shapes.append(_text(left + wide / 2, HEIGHT - BOTTOM + 14, label, "middle"))

@@ -55,15 +55,15 @@ def checks(pairs: Sequence[Pair]) -> Iterator[Check]:
         for i, p in enumerate(pairs):
             if p.network == network:
                 without[i] = other.difference(p.ops)
-    modelled = np.array([model(p.ops) for p in pairs])
+    modeled = np.array([model(p.ops) for p in pairs])
     for name, chosen in SETS.items():
         at = np.array([chosen(p) for p in pairs], bool)
-        figures = (_figures(found[at], us[at]) for found in (with_table, without, modelled))
+        figures = (_figures(found[at], us[at]) for found in (with_table, without, modeled))
         yield Check(name, int(at.sum()), *figures)
 
 
 def model(work: Work) -> float:
-    """The price without a table (opdb.lower.cost.Modelled), in its own unit."""
+    """The price without a table (opdb.lower.cost.Modeled), in its own unit."""
     return sum(c.ops + (c.bytes + c.layout_bytes) / BYTES + c.macs / MACS for c in work.values())
 
 

@@ -14,7 +14,7 @@ from opdb.checks.verdicts import check_nodes, read_program
 from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphOp, QnnGraph
 from opdb.judge.errata.policy import AVOID
-from opdb.lower.cost import MODELLED
+from opdb.lower.cost import MODELED
 from opdb.lower.obey import obeyed_in_program
 from opdb.lower.passes import channels_last, optimize
 from opdb.lower.quantize.default_ranges import quantized
@@ -87,7 +87,7 @@ class Network:
 
     def _checked(self, target: Target) -> Coverage:
         """Checks nodes with the model of prices: the table under construction must not influence its own data."""
-        return check_nodes(self.read, target, prices=MODELLED)
+        return check_nodes(self.read, target, prices=MODELED)
 
     # -- graphs
 

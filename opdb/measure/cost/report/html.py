@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterator, Mapping, Sequence
 
 from opdb.core import pages
-from opdb.measure.conformance.report.plots import COLOURS
+from opdb.measure.conformance.report.plots import COLORS
 from opdb.measure.cost.figures import Estimate
 from opdb.measure.cost.report import timeline, text
 from opdb.measure.cost.report.rows import TOP, Row, rows
@@ -23,8 +23,8 @@ STYLE = ".drawing svg { min-width: 900px; }\n"
 def page(estimate: Estimate, modules: Mapping[str, str], title: str) -> str:
     """Returns the whole page as text.  ``estimate`` must have a trace; ``modules`` maps the origins of nodes to modules."""
     by_op = rows(estimate, "op", modules)
-    free = [c for c in COLOURS if c != timeline.OTHER]
-    colours = {r.what: c for r, c in zip((r for r in by_op if r.ops), free, strict=False)}
+    free = [c for c in COLORS if c != timeline.OTHER]
+    colors = {r.what: c for r, c in zip((r for r in by_op if r.ops), free, strict=False)}
     by_module = rows(estimate, "module", _shortened(estimate, modules))
     parts = {
         "TITLE": html.escape(f"Cost of {title} on {estimate.soc}"),
@@ -32,8 +32,8 @@ def page(estimate: Estimate, modules: Mapping[str, str], title: str) -> str:
         "FIGURES": "".join(f"<li>{html.escape(line)}</li>" for line in text.figures(estimate)),
         "NOTES": "".join(f"<li>{html.escape(n)}</li>" for n in text.notes(estimate, grouped=True)),
         "MODULES": "".join(_bars(by_module, {})),
-        "OPS": "".join(_bars(by_op, colours)),
-        "TIMELINE": timeline.picture(estimate, colours),
+        "OPS": "".join(_bars(by_op, colors)),
+        "TIMELINE": timeline.picture(estimate, colors),
         "STYLE": pages.style(STYLE),
         "HEAD": "".join(f"<th scope=col{_number(c)}>{c}</th>" for c in COLUMNS),
         "ROWS": "\n".join(_row(r) for r in rows(estimate, "node", modules)),
@@ -55,18 +55,18 @@ def _cut(module: str, depth: int) -> str:
     return ".".join(module.split(".")[:depth])
 
 
-def _bars(found: Sequence[Row], colours: Mapping[str, str]) -> Iterator[str]:
+def _bars(found: Sequence[Row], colors: Mapping[str, str]) -> Iterator[str]:
     """Yields a line for each row with a bar as long as its share of the longest."""
     longest = max((r.us for r in found), default=1.0) or 1.0
     for r in found[:BARS]:
-        yield _bar(r.what, r.us, r.share, r.us / longest, colours.get(r.what, ""))
+        yield _bar(r.what, r.us, r.share, r.us / longest, colors.get(r.what, ""))
     if rest := found[BARS:]:
         us, share = sum(r.us for r in rest), sum(r.share for r in rest)
         yield _bar(f"{len(rest)} more", us, share, us / longest, "")
 
 
-def _bar(what: str, us: float, share: float, length: float, colour: str) -> str:
-    style = f"width:{min(1.0, length):.1%}" + (f";background:{colour}" if colour else "")
+def _bar(what: str, us: float, share: float, length: float, color: str) -> str:
+    style = f"width:{min(1.0, length):.1%}" + (f";background:{color}" if color else "")
     name = what if what != TOP else "the model itself"
     return (
         f'<tr><th scope=row>{broken(name)}</th><td class=bar><i style="{style}"></i></td>'

@@ -17,7 +17,7 @@ WIDTH, LEFT, LANE, GAP, VTCM = 1200, 90, 22, 4, 60
 USAGE = "TCM usage"
 
 
-def picture(estimate: Estimate, colours: Mapping[str, str]) -> str:
+def picture(estimate: Estimate, colors: Mapping[str, str]) -> str:
     """Draws a lane for each active thread, colored by the kinds of ops of its group, and the use of VTCM below.
 
     A column stands for a fixed part of the time; it has the color of the group that is busy longest in it.
@@ -35,7 +35,7 @@ def picture(estimate: Estimate, colours: Mapping[str, str]) -> str:
     for i, (tid, slices) in enumerate(sorted(lanes.items())):
         top = i * (LANE + GAP)
         shapes.append(_label(top + LANE - 7, names.get(tid, f"thread {tid}")))
-        shapes += _lane(slices, top, end, kind_of, colours)
+        shapes += _lane(slices, top, end, kind_of, colors)
     top = len(lanes) * (LANE + GAP)
     shapes += _usage([e for e in events if e.get("name") == USAGE], top, end, estimate.chip.vtcm_bytes)
     height = top + VTCM + 24
@@ -48,7 +48,7 @@ def _lane(
     top: float,
     end: float,
     kind_of: Mapping[str, str],
-    colours: Mapping[str, str],
+    colors: Mapping[str, str],
 ) -> Iterator[str]:
     """Draws columns with the same owner as one rectangle."""
     owners = _columns(slices, end)
@@ -61,7 +61,7 @@ def _lane(
             title = html.escape(f"{owner} ({kind})" if kind != owner else owner)
             yield (
                 f'<rect x="{LEFT + begin}" y="{top}" width="{column - begin}" height="{LANE}" '
-                f'fill="{colours.get(kind, OTHER)}"><title>{title}</title></rect>'
+                f'fill="{colors.get(kind, OTHER)}"><title>{title}</title></rect>'
             )
         begin = column
 

@@ -56,7 +56,7 @@ class Sink:
         self.numbers = count(1)  # for constants and intermediates named here
         self.static = StaticTensors(visitor, view, wrappers, self.numbers)
 
-    def realise(self, lowered: Lowered) -> list[Any]:
+    def realize(self, lowered: Lowered) -> list[Any]:
         """The PyQnnOpWrappers in order of execution."""
         produced = {r.key for op in lowered.ops for r in op.outputs if r.key is not None}
         for index in range(len(self.view.values())):

@@ -117,7 +117,7 @@ class OpdbVisitor(NodeVisitor):  # type: ignore[misc]  # untyped base
             lowered = type(self).lower(view)
             if isinstance(lowered, Rejected):
                 return lowered, None
-            return Sink(self, view, nodes_to_wrappers, type(self).lower.avoids).realise(lowered), lowered
+            return Sink(self, view, nodes_to_wrappers, type(self).lower.avoids).realize(lowered), lowered
         except Rejection as e:
             return Rejected((Reason(name, "layout", str(e)),)), None
         except Exception as e:

@@ -15,7 +15,7 @@ from opdb.codegen.environment import c_string
 from opdb.codegen.names import local
 from opdb.core.dtypes import BY_SHORT
 from opdb.spec.definitions import CompiledOp, Param
-from opdb.spec.lang.analyse import free_names
+from opdb.spec.lang.analyze import free_names
 from opdb.spec.lang.functions import FUNCTIONS
 from opdb.spec.lang.nodes import BOOL, ENCODING, FLOATS, INTS, ROWS, STR, TENSOR, TENSORS, Name, Node, walk
 from opdb.spec.lang.printer import ATOM

@@ -24,8 +24,8 @@ class DrySink(Sink):
         self.steps: list[LoweredOp] = []
 
     def steps_of(self, lowered: Lowered) -> list[LoweredOp]:
-        """Returns the Transposes and Reshapes around the ops of ``lowered``.  Raises Rejection as ``Sink.realise`` does."""
-        self.realise(lowered)
+        """Returns the Transposes and Reshapes around the ops of ``lowered``.  Raises Rejection as ``Sink.realize`` does."""
+        self.realize(lowered)
         return self.steps
 
     def operand(self, ref: TensorRef, into: Sequence[int] | None = None) -> Any:

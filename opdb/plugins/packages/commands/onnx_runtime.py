@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from opdb.cli.option_groups import DatabaseOptions, SourceOptions, with_option_groups
-from opdb.cli.options import Json, catalogue, known_op
+from opdb.cli.options import Json, known_op, open_catalog
 from opdb.cli.output import print_json
 from opdb.cli.package import Kernel, kernel_sources, package_app
 
@@ -37,7 +37,7 @@ def ort(
 
     from opdb.plugins.packages import ort_package
 
-    catalog = catalogue(database.db, database.specs)
+    catalog = open_catalog(database.db, database.specs)
     names = [known_op(op, catalog.ops) for op in ops]
     root, files = ort_package.write(
         catalog,

@@ -66,7 +66,7 @@ def _arg(name: str) -> Operator:
 def _softmax(function: Callable[[Tensor, int], Tensor]) -> Operator:
     """All dimensions from the axis on are one before opset 13."""
 
-    def normalised(node: Node, x: Tensor) -> Tensor:
+    def normalized(node: Node, x: Tensor) -> Tensor:
         if node.version >= 13:
             return function(x, axis(node, x.dim(), -1))
         d = axis(node, x.dim(), 1)
@@ -74,7 +74,7 @@ def _softmax(function: Callable[[Tensor, int], Tensor]) -> Operator:
             return function(x, d)
         return function(x.reshape(prod(x.shape[:d]), prod(x.shape[d:])), 1).reshape(x.shape)
 
-    return Operator(normalised)
+    return Operator(normalized)
 
 
 def _hardmax(node: Node, x: Tensor) -> Tensor:

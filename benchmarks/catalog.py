@@ -1,9 +1,9 @@
-"""Times loading, querying and comparing the catalogue; also with synthetic evidence of many SDKs.
+"""Times loading, querying and comparing the catalog; also with synthetic evidence of many SDKs.
 
-    python benchmarks/catalogue.py                              # the catalogue alone, in a temporary SQLite file
-    python benchmarks/catalogue.py --rows 10000000 --sdks 100   # and evidence; --db for PostgreSQL
+    python benchmarks/catalog.py                              # the catalog alone, in a temporary SQLite file
+    python benchmarks/catalog.py --rows 10000000 --sdks 100   # and evidence; --db for PostgreSQL
 
-The evidence is made up: sweeps over every op of the catalogue on HTP (eight SoCs) and CPU, with real type rows and
+The evidence is made up: sweeps over every op of the catalog on HTP (eight SoCs) and CPU, with real type rows and
 op configs of the usual length.  It goes into an empty database only, which is removed again if it is a file.
 """
 
@@ -74,10 +74,10 @@ def count(store: Store, question: str, filters: Filters | None = None, where: st
     return sum(1 for _ in stream(store, question, filters, where))
 
 
-def catalogue(store: Store, rounds: int) -> None:
+def catalog(store: Store, rounds: int) -> None:
     print(f"sync of all specs {timed(lambda: store.sync(specs_folder())):.1f} s; {size(store)}")
     report("sync again, nothing changed", [timed(lambda: store.sync(specs_folder())) for _ in range(5)])
-    report("load the catalogue", [timed(store.load_catalog) for _ in range(rounds)])
+    report("load the catalog", [timed(store.load_catalog) for _ in range(rounds)])
     for question in ("ops", "params", "types", "rules", "torch", "support", "coverage"):
         n = count(store, question)
         report(
@@ -275,7 +275,7 @@ def main() -> None:
         migrate.upgrade(url)
         store = Store(url)
         print(store.name)
-        catalogue(store, chosen.rounds)
+        catalog(store, chosen.rounds)
         if chosen.rows:
             questions(store, fill(store, chosen.rows, chosen.sdks, chosen.seed), chosen.rounds)
 
