@@ -117,11 +117,11 @@ def test_an_op_without_a_spec_is_an_error_that_lists_all(cpu: Backend) -> None:
 def test_a_rejected_form_is_told_with_its_rule() -> None:
     """A softmax that converts: the spec's guard refuses it; PyTorch runs it as it is."""
     module, x = Call(lambda x: torch.softmax(x, 1, dtype=torch.float64)), torch.randn(3, 4)
-    with pytest.raises(PlanError, match=r"softmax.*Softmax\.M_aten\.softmax\.int: .*converts"):
+    with pytest.raises(PlanError, match=r"softmax.*Softmax\.M_aten\.softmax\.int: .*conversion"):
         plan_of(module, x)
     plan = plan_of(module, x, unsupported="host", host="torch")
     assert plan.placement("softmax").runs_on == "torch"
-    assert "converts" in plan.placement("softmax").why
+    assert "conversion" in plan.placement("softmax").why
     with Dispatcher(plan) as dispatcher:  # no QNN graph: no backend
         agree(dispatcher.run([x]), truth(module, x))
 
