@@ -75,13 +75,13 @@ REJECTED = {
         lambda x: x.mean(1, dtype=torch.float64),
         (r(3, 3),),
         "ReduceMean.M_aten.mean.dim",
-        "converts",
+        "conversion",
     ),
     "softmax_dtype": (
         lambda x: x.softmax(1, dtype=torch.float64),
         (r(3, 3),),
         "Softmax.M_aten.softmax.int",
-        "converts",
+        "conversion",
     ),
     "conv_transposed": (
         lambda x, w: aten.convolution.default(x, w, None, [1, 1], [0, 0], [2, 2], True, [0, 0], 1),
