@@ -41,7 +41,7 @@ def test_the_stride_of_a_pooling() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "kernel", "stride", "padding"), itertools.product((5, 8), (2, 3), ([], [1], [2], [3]), (0, 1))
+    ("size", "kernel", "stride", "padding"), [*itertools.product((5, 8), (2, 3), ([], [1], [2], [3]), (0, 1))]
 )
 def test_how_far_windows_reach(size: int, kernel: int, stride: list[int], padding: int) -> None:
     x = torch.zeros(1, 1, size, size)
@@ -55,7 +55,7 @@ def test_how_far_windows_reach(size: int, kernel: int, stride: list[int], paddin
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same'")
-@pytest.mark.parametrize(("kernel", "dilation"), itertools.product(((1, 2), (3, 4)), ([1], [2, 3])))
+@pytest.mark.parametrize(("kernel", "dilation"), [*itertools.product(((1, 2), (3, 4)), ([1], [2, 3]))])
 def test_the_padding_that_a_word_means(kernel: tuple[int, int], dilation: list[int]) -> None:
     x, weight = torch.randn(1, 1, 9, 9), torch.randn(1, 1, *kernel)
     (top, bottom), (left, right) = same_padding("same", kernel, dilation)

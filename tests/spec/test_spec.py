@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,26 @@ def test_yaml_survives_a_round_trip_through_the_model(file: Path) -> None:
     model = load(MODELS[file.parent.name], parse_document(text, file.name))
     assert dump(model) == "".join(line + "\n" for line in text.splitlines() if not line.startswith("#"))
     assert load(MODELS[file.parent.name], parse_document(dump(model), file.name)) == model
+
+
+def rules(value: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
+    """The guards and rules in the data of a file, by their place."""
+    if isinstance(value, list):
+        value = {str(i): v for i, v in enumerate(value)}
+    for key, part in value.items() if isinstance(value, dict) else ():
+        if isinstance(part, str) and (
+            key in ("when", "unless", "require", "expect") or at[-1:] == ("constraints",)
+        ):
+            yield ".".join((*at, key)), part
+        yield from rules(part, (*at, key))
+
+
+@pytest.mark.parametrize("folder", ["ops", "bases", "torch", "errata"])
+def test_guards_and_rules_can_be_read(folder: str) -> None:
+    """A longer one has a name for its parts under ``let``, or a function for what others say too."""
+    for file in sorted((SPECS / folder).rglob("*.yaml")):
+        for place, text in rules(parse_document(file.read_text(encoding="utf-8"), file.name).data):
+            assert len(text) <= 200, (file.name, place, text)
 
 
 def test_a_base_is_merged_and_named() -> None:
