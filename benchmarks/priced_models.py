@@ -1,6 +1,6 @@
 """The models used to build the table of prices (docs/guides/cost.md): functions that return (module, inputs), in ``MODELS``.
 
-    opdb cost build-table --models benchmarks/priced_models.txt --pairs build/pairs.jsonl -o opdb/lower/prices.json
+    opdb cost build-table --models benchmarks/priced_models.txt --pairs build/pairs.jsonl -o opdb/lower/prices/table.json
 
 Public networks whose finalization is fast, transformer blocks, and networks written to contain operators with several
 candidates that no public network has: each between convolutions or linear layers, as in a real model.

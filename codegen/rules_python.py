@@ -91,6 +91,9 @@ class _Op:
 
     def __init__(self, op: CompiledOp) -> None:
         self.op, self.names = op, {local(n): known for n, known in op.scope.names.items()}
+        for backend in op.definition.backends:
+            for free in (free for node in read_on(op, backend) for free in free_names(node)):
+                self.names.setdefault(local(free), Name(INT))
         self.enums = {p.name for p in op.params if is_enum(p.type)}
         self.nodes: list[Node] = []  # everything emitted, for the import line
         self.extra: set[str] = set()
@@ -181,74 +184,87 @@ class _Op:
 
 
 def view(op: CompiledOp) -> dict[str, Any]:
-    """The view of ``validator.py.j2``."""
+    """The view of ``validator.py.j2``.  The imports come last: they are the names that the other texts use."""
     texts = _Op(op)
-    for name in op.definition.backends:
-        for node in read_on(op, name):
-            for free in free_names(node):
-                texts.names.setdefault(local(free), Name(INT))
-    ranks = [texts.rule(r) for r in op.ranks]
-    rules = [texts.rule(r) for r in op.rules]
-    backends = [_backend(op, name, texts) for name in op.definition.backends]
-    infer = [_inference(i, texts) for i in op.inferences]
-    used = needs(op, rule_nodes(all_rules(op)))
-    settled = len(infer) == len(op.outputs)  # else infer returns no shape at all
-    inferences = op.inferences if settled else ()
-    used_by_infer = needs(op, [n for i in inferences for n in (i.shape, *([i.count] if i.count else []))])
-    lets = [node for name, node in op.lets if name in used.values | used_by_infer.values]
-    texts.nodes += [renamed(node) for node in lets]
-    texts.nodes += [renamed(b.value) for b in op.binds if not b.sure]
-    texts.nodes += [renamed(p.default) for p in op.params if p.default is not None]
-    if settled and infer:
-        texts.extra |= {"inferred"} | ({"indices"} if any(i["count"] for i in infer) else set())
-    checks = {"Report", "Violation"} | emit_python.helpers(texts.nodes, texts.names) | texts.extra
-    if not settled:
-        checks.add("Undecidable")
-    if lets or not all(b.sure for b in op.binds):
-        checks.add("Let")
-    if any(p.default is not None and not texts.names[local(p.name)].sure for p in op.params):
-        checks.add("default")
+    parts = _signature(op) | _rules(op, texts) | _infer(op, texts)
+    return parts | {"checks": _checks(op, texts), "binding": _binding(op, parts)}
+
+
+def _signature(op: CompiledOp) -> dict[str, Any]:
     names = [*(s.name for s in op.inputs), *(p.name for p in op.params), *(s.name for s in op.outputs)]
-    binding = [
-        "ANY",
-        "Context",
-        *(["Param"] if op.params else []),
-        "Signature",
-        "Slot",
-        "bind",
-        "bind_inputs",
-    ]
-    binding += (
-        ["check_types", "check_unknown", "rows"] if any(b["rows"] for b in backends) else ["check_unknown"]
-    )
+    enums = [(p.name.upper(), p.definition.enum) for p in op.params if p.definition.enum]
     return {
         "op": op.name,
         "summary": op.definition.summary or "",
-        "enums": [
-            (p.name.upper(), {local(k): (k, v) for k, v in p.definition.enum.items()})
-            for p in op.params
-            if p.definition.enum
-        ],
+        "enums": [(name, {local(k): (k, v) for k, v in values.items()}) for name, values in enums],
         "inputs": [_slot(s) for s in op.inputs],
         "params": [_param(p) for p in op.params],
         "outputs": [_slot(s) for s in op.outputs],
         "arguments": [local(n) for n in names],
         "samples": [repr(dict(s)) for s in op.definition.samples],
+    }
+
+
+def _rules(op: CompiledOp, texts: _Op) -> dict[str, Any]:
+    ranks = [texts.rule(r) for r in op.ranks]
+    rules = [texts.rule(r) for r in op.rules]
+    backends = [_backend(op, name, texts) for name in op.definition.backends]
+    every = (*ranks, *rules, *(r for b in backends for r in b["rules"]))
+    return {
         "ranks": ranks,
-        "checks_in_validate": any(
-            r["of"] == "check" for r in (*ranks, *rules, *(r for b in backends for r in b["rules"]))
-        ),
+        "checks_in_validate": any(r["of"] == "check" for r in every),
         "open_ranks": any(r["strength"] for r in ranks) or bool(unchecked(op, "UNKNOWN_PARAMS", *WORDS)),
-        "validate": _preamble(op, used, texts),
+        "validate": _preamble(op, needs(op, rule_nodes(all_rules(op))), texts),
         "unknown_strength": _strength(op, "UNKNOWN_PARAMS", "require"),
         "rules": rules,
         "backends": backends,
         "backend_names": [python_string(b["name"]) for b in backends],
-        "infer": {"outputs": infer, "preamble": _preamble(op, used_by_infer, texts)},
-        "uninferable": [s.name for s in op.outputs if s.name not in {i.output for i in op.inferences}],
-        "checks": sorted(checks, key=lambda n: (n[0].islower(), n)),
-        "binding": binding,
     }
+
+
+def _infer(op: CompiledOp, texts: _Op) -> dict[str, Any]:
+    outputs = [_inference(i, texts) for i in op.inferences]
+    if _infers(op) and outputs:
+        texts.extra |= {"inferred"} | ({"indices"} if any(i["count"] for i in outputs) else set())
+    inferable = {i.output for i in op.inferences}
+    return {
+        "infer": {"outputs": outputs, "preamble": _preamble(op, _used_by_infer(op), texts)},
+        "uninferable": [s.name for s in op.outputs if s.name not in inferable],
+    }
+
+
+def _infers(op: CompiledOp) -> bool:
+    """True if every output can be inferred; otherwise infer returns no shape at all."""
+    return len(op.inferences) == len(op.outputs)
+
+
+def _used_by_infer(op: CompiledOp) -> Needs:
+    inferences = op.inferences if _infers(op) else ()
+    return needs(op, [n for i in inferences for n in (i.shape, *([i.count] if i.count else []))])
+
+
+def _checks(op: CompiledOp, texts: _Op) -> list[str]:
+    """The names that the validator imports from opdb.runtime.checks."""
+    used = needs(op, rule_nodes(all_rules(op))).values | _used_by_infer(op).values
+    lets = [node for name, node in op.lets if name in used]
+    defaults = [p.default for p in op.params if p.default is not None]
+    nodes = [*lets, *(b.value for b in op.binds if not b.sure), *defaults]
+    helpers = emit_python.helpers([*texts.nodes, *map(renamed, nodes)], texts.names)
+    checks = {"Report", "Violation"} | helpers | texts.extra
+    if not _infers(op):
+        checks.add("Undecidable")
+    if lets or not all(b.sure for b in op.binds):
+        checks.add("Let")
+    if any(p.default is not None and not texts.names[local(p.name)].sure for p in op.params):
+        checks.add("default")
+    return sorted(checks, key=lambda n: (n[0].islower(), n))
+
+
+def _binding(op: CompiledOp, parts: Mapping[str, Any]) -> list[str]:
+    """The names that the validator imports from opdb.runtime.binding."""
+    names = ["ANY", "Context", *(["Param"] if op.params else []), "Signature", "Slot", "bind", "bind_inputs"]
+    types = any(b["rows"] for b in parts["backends"])
+    return [*names, *(["check_types", "check_unknown", "rows"] if types else ["check_unknown"])]
 
 
 def _preamble(op: CompiledOp, used: Needs, texts: _Op) -> dict[str, Any]:

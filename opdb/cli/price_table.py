@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
     from opdb.lower.prices import Table
-    from opdb.measure.cost.prices.accuracy import Check
+    from opdb.measure.cost.price_fit.accuracy import Check
 
 COLUMNS = ("what", "pairs", "table", "signs", "left_out", "its_signs", "model", "model_signs")
 
@@ -58,9 +58,9 @@ def build_table(
     from opdb.core.files import write_atomically
     from opdb.lower.prices import written
     from opdb.measure.cost import Simulator
-    from opdb.measure.cost.prices.accuracy import checks
-    from opdb.measure.cost.prices.build import measured
-    from opdb.measure.cost.prices.fit import table
+    from opdb.measure.cost.price_fit.accuracy import checks
+    from opdb.measure.cost.price_fit.build import measured
+    from opdb.measure.cost.price_fit.fit import table
     from opdb.measure.cost.simulator import QNN
 
     names = [*(models or ()), *_listed(listed)]

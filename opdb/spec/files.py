@@ -21,7 +21,7 @@ from opdb.spec.erratum import DATE, ID, NAME, Erratum
 from opdb.spec.family import FamilyDef
 from opdb.spec.fields import IDENTIFIER, SOURCE
 from opdb.spec.model import KERNEL, BaseDef, Body, OpDef, resolve
-from opdb.spec.paths import SIDE_FILES, spec_files, spec_name
+from opdb.spec.paths import spec_files, spec_name
 from opdb.spec.rules import dump as dump
 from opdb.spec.spelling import expanded
 
@@ -172,68 +172,91 @@ def gather(
         raise SpecError(
             [Problem(str(folder), 0, 0, "no such folder; give the folder that holds ops/ and backends/")]
         )
-    problems: list[Problem] = []
-    documents: dict[str, Document] = {}
-    names = spec_files(folder)
-    if drafts:
-        names |= {f"ops/{path.name}": path for path in sorted((folder / "drafts").glob("*.yaml"))}
-    for name, path in names.items():
-        if name in known:
-            continue
-        try:
-            documents[name] = expanded(parse_document(path.read_text(encoding="utf-8"), name))
-        except SpecError as error:
-            problems += error.problems
-        except (OSError, UnicodeDecodeError) as error:
-            problems.append(Problem(name, 0, 0, f"cannot read: {error}"))
-
-    def each(kind: str, model: type[M], key: str) -> dict[str, M]:
-        out: dict[str, M] = {}
-        for name in names:
-            if not name.startswith(f"{kind}/"):
-                continue
-            if isinstance(known.get(name), model):
-                out[getattr(known[name], key)] = known[name]
-            document = documents.get(name)
-            if document is None:
-                continue
-            try:
-                item = load(model, document)
-            except SpecError as error:
-                problems.extend(error.problems)
-                continue
-            proper = spec_name(kind, getattr(item, key))
-            if proper != name:
-                problems.append(document.problem((key,), f"the file must be named {proper}"))
-                if kind == "errata":
-                    continue  # it would replace another record
-            out[getattr(item, key)] = item
-        return out
-
-    bases = each("bases", BaseDef, "base")
-    own = each("ops", OpDef, "op")
-    families = each("torch", FamilyDef, "family")
-    errata = each("errata", Erratum, "erratum")
-    backends = each("backends", Backend, "backend")
+    reader = _Reader(folder, known, drafts)
+    bases = reader.models("bases", BaseDef, "base")
+    own = reader.models("ops", OpDef, "op")
+    families = reader.models("torch", FamilyDef, "family")
+    errata = reader.models("errata", Erratum, "erratum")
+    backends = reader.models("backends", Backend, "backend")
     if (folder / "backends.yaml").exists():
         cure = "each backend has a file of its own, e.g. backends/HTP.yaml; move its fields there"
-        problems.append(Problem("backends.yaml", 1, 1, cure))
-    ops = {}
-    for name, op in own.items():
-        if op.extends is not None and op.extends not in bases:
-            if f"bases/{op.extends}.yaml" in names:
-                continue  # the base's own faults are reported
-            close = difflib.get_close_matches(op.extends, bases, 1)
-            hint = f"; did you mean '{close[0]}'?" if close else ""
-            document = documents.get(f"ops/{name}.yaml") or reread(folder, f"ops/{name}.yaml")
-            problems.append(document.problem(("extends",), f"no base '{op.extends}' in bases/{hint}"))
-        else:
-            ops[name] = resolve(op, bases)
-    side = {n: known[f"{n}.yaml"] if f"{n}.yaml" in known else documents[f"{n}.yaml"].data if f"{n}.yaml" in documents else None
-            for n in SIDE_FILES}  # fmt: skip
-    return SpecSet(
-        ops, own, bases, families, errata, backends, documents, side["socs"], side["retired"]
-    ), problems
+        reader.problems.append(Problem("backends.yaml", 1, 1, cure))
+    ops = reader.resolved(own, bases)
+    socs, retired = reader.side_file("socs"), reader.side_file("retired")
+    specs = SpecSet(ops, own, bases, families, errata, backends, reader.documents, socs, retired)
+    return specs, reader.problems
+
+
+class _Reader:
+    """The documents of a folder that could be parsed, and the faults found so far."""
+
+    def __init__(self, folder: Path, known: Mapping[str, Any], drafts: bool) -> None:
+        self.folder, self.known = folder, known
+        self.names = spec_files(folder)
+        if drafts:
+            self.names |= {f"ops/{path.name}": path for path in sorted((folder / "drafts").glob("*.yaml"))}
+        self.problems: list[Problem] = []
+        self.documents: dict[str, Document] = {}
+        for name, path in self.names.items():
+            if name not in known:
+                self._parse(name, path)
+
+    def _parse(self, name: str, path: Path) -> None:
+        try:
+            self.documents[name] = expanded(parse_document(path.read_text(encoding="utf-8"), name))
+        except SpecError as error:
+            self.problems += error.problems
+        except (OSError, UnicodeDecodeError) as error:
+            self.problems.append(Problem(name, 0, 0, f"cannot read: {error}"))
+
+    def models(self, kind: str, model: type[M], key: str) -> dict[str, M]:
+        """The models of one folder by name: those that are known, and those that can be loaded."""
+        found: dict[str, M] = {}
+        for name in (name for name in self.names if name.startswith(f"{kind}/")):
+            known = self.known.get(name)
+            item = known if isinstance(known, model) else self._loaded(name, kind, model, key)
+            if item is not None:
+                found[getattr(item, key)] = item
+        return found
+
+    def _loaded(self, name: str, kind: str, model: type[M], key: str) -> M | None:
+        document = self.documents.get(name)
+        if document is None:
+            return None
+        try:
+            item = load(model, document)
+        except SpecError as error:
+            self.problems += error.problems
+            return None
+        proper = spec_name(kind, getattr(item, key))
+        if proper != name:
+            self.problems.append(document.problem((key,), f"the file must be named {proper}"))
+            if kind == "errata":
+                return None  # it would replace another record
+        return item
+
+    def resolved(self, own: Mapping[str, OpDef], bases: Mapping[str, BaseDef]) -> dict[str, OpDef]:
+        """The ops merged with their bases."""
+        ops = {}
+        for name, op in own.items():
+            if op.extends is None or op.extends in bases:
+                ops[name] = resolve(op, bases)
+            elif f"bases/{op.extends}.yaml" not in self.names:  # otherwise the base's own faults are reported
+                close = difflib.get_close_matches(op.extends, bases, 1)
+                hint = f"; did you mean '{close[0]}'?" if close else ""
+                file = f"ops/{name}.yaml"
+                document = self.documents.get(file) or reread(self.folder, file)
+                self.problems.append(
+                    document.problem(("extends",), f"no base '{op.extends}' in bases/{hint}")
+                )
+        return ops
+
+    def side_file(self, name: str) -> Any:
+        """The data of a file such as socs.yaml; None if there is none, or it could not be parsed."""
+        file = f"{name}.yaml"
+        if file in self.known:
+            return self.known[file]
+        return self.documents[file].data if file in self.documents else None
 
 
 def reread(folder: Path, name: str) -> Document:

@@ -15,11 +15,11 @@ from opdb.core.graph import GraphOp
 from opdb.lower.cost import Cost
 from opdb.lower.prices import Kind, written
 from opdb.measure.cost import Simulator
-from opdb.measure.cost.prices.accuracy import checks, spearman
-from opdb.measure.cost.prices.build import measured
-from opdb.measure.cost.prices.fit import _non_negative, table
-from opdb.measure.cost.prices.network_pairs import Network, bypassed
-from opdb.measure.cost.prices.pairs import Pair, less, line, parsed, work_of_graph
+from opdb.measure.cost.price_fit.accuracy import checks, spearman
+from opdb.measure.cost.price_fit.build import measured
+from opdb.measure.cost.price_fit.fit import _non_negative, table
+from opdb.measure.cost.price_fit.network_pairs import Network, bypassed
+from opdb.measure.cost.price_fit.pairs import Pair, less, line, parsed, work_of_graph
 from opdb.programs.torch.export import export
 
 from .nets import SOC, conv_relu

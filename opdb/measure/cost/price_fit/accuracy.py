@@ -10,8 +10,8 @@ import numpy as np
 from opdb.lower.cost import BYTES, MACS
 from opdb.lower.prices import Work
 from opdb.measure.cost.difference import NOISE
-from opdb.measure.cost.prices.fit import Array, table
-from opdb.measure.cost.prices.pairs import Pair
+from opdb.measure.cost.price_fit.fit import Array, table
+from opdb.measure.cost.price_fit.pairs import Pair
 
 #: Sets of pairs by name, in printing order.
 SETS: dict[str, Callable[[Pair], bool]] = {

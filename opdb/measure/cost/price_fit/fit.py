@@ -12,7 +12,7 @@ from opdb.lower.candidates import forms
 from opdb.lower.cost import Cost
 from opdb.lower.prices import MB, Forms, G, Kind, Line, Table, Work, forms_of
 from opdb.measure.cost.difference import NOISE
-from opdb.measure.cost.prices.pairs import Pair
+from opdb.measure.cost.price_fit.pairs import Pair
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 #: The tolerance of a difference: a part of the graph's time, a part of the difference, microseconds.

@@ -20,7 +20,7 @@ from opdb.lower.passes import channels_last, optimize
 from opdb.lower.quantize.default_ranges import quantized
 from opdb.lower.quantize.recipe import named
 from opdb.lower.select import fitting
-from opdb.measure.cost.prices.pairs import Pair, less, work_lowered, work_of_graph
+from opdb.measure.cost.price_fit.pairs import Pair, less, work_lowered, work_of_graph
 from opdb.measure.cost.simulator import Simulator
 from opdb.runtime.forms import Lowered, Rejected
 

@@ -22,7 +22,7 @@ from opdb.runtime.forms import Lowered, LoweredOp
 from opdb.runtime.qnn import SIMULATING
 from opdb.runtime.tensors import TensorRef
 
-FILE = Path(__file__).with_name("prices.json")
+FILE = Path(__file__).with_name("table.json")
 FORMAT = 1
 MB, G = 1e6, 1e9
 #: The architectures on which the estimates for the table's chip rank graphs (docs/guides/cost.md).

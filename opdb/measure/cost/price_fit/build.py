@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from opdb.catalog.targets.target import Target
 from opdb.core.errors import OpdbError
-from opdb.measure.cost.prices.network_pairs import Network
-from opdb.measure.cost.prices.pairs import PRECISIONS, Pair, line, parsed
+from opdb.measure.cost.price_fit.network_pairs import Network
+from opdb.measure.cost.price_fit.pairs import PRECISIONS, Pair, line, parsed
 from opdb.measure.cost.simulator import Simulator
 from opdb.runtime.qnn import SIMULATING
 
