@@ -153,10 +153,11 @@ class _Draft:
             if param == "axis" and one:
                 self.params[param] = f"{argument.name} % {self.rank}"
             elif param != "axis" and plain_type(argument.type)[0] == "int[]":
-                every = f"[d % {self.rank} for d in {argument.name}]"
                 if param == "axes":
-                    every = f"[i for i in range({self.rank}) if contains({every}, i)]"
-                some = f"present({argument.name}) and len({argument.name}) > 0"
+                    every, some = f"axes_of({argument.name}, {self.rank})", f"present({argument.name})"
+                else:
+                    every = f"[d % {self.rank} for d in {argument.name}]"
+                    some = f"present({argument.name}) and len({argument.name}) > 0"
                 if argument.optional:
                     every += f" if {some} else range({self.rank})"
                 self.params[param] = every
