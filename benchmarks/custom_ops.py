@@ -25,6 +25,7 @@ from package_ops import ONNX_TYPES, as_held, judged, of_onnx
 
 from opdb.catalog.store import read_catalog
 from opdb.codegen.packages import of_catalog, types
+from opdb.core import c_compiler
 from opdb.core.errors import OpdbError
 from opdb.core.graph import single
 from opdb.core.settings import specs_folder
@@ -123,7 +124,7 @@ def on_cloud_ai(
     catalog: Catalog, ops: list[str], folder: Path
 ) -> Iterator[tuple[str, Executor, Callable[[], object]]]:
     aic_package.write(catalog, ops, aic.Choice(API), folder)
-    package.make(folder, "the package for Cloud AI", "all", "card")
+    c_compiler.make(folder, "the package for Cloud AI", "all", "card")
     rows = {op: aic.rows(catalog.compiled(op)) for op in ops}
 
     def on_this_machine(case: Case, card: bool) -> conformance.Ran:

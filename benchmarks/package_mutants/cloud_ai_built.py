@@ -10,8 +10,8 @@ from pathlib import Path
 import cloud_ai_ops
 from fault import Mutant
 
+from opdb.core import c_compiler
 from opdb.core.errors import OpdbError
-from opdb.execute.packages import package
 from opdb.plugins.cloud_ai.check.check import check
 from opdb.plugins.cloud_ai.check.trials import Asked
 from opdb.plugins.cloud_ai.codegen import aic
@@ -61,7 +61,7 @@ class Package:
         return self._said(self.spare)
 
     def _make(self, folder: Path) -> None:
-        package.make(folder, "the package", f"CFLAGS={QUICK}", "all", "card")
+        c_compiler.make(folder, "the package", f"CFLAGS={QUICK}", "all", "card")
 
     def _said(self, folder: Path) -> str:
         return checked(folder) if self.sanitize else battery(folder)

@@ -85,8 +85,8 @@ OPS = (
     Mutant(
         "data of the first input",
         "ort_package.c",
-        "&view->tensors[i].data)))\n            return false;\n    }\n    return true;\n}\n\n/* The outputs",
-        "&view->tensors[0].data)))\n            return false;\n    }\n    return true;\n}\n\n/* The outputs",
+        "&view->tensors[i].data)))\n            return false;\n    }\n    return true;\n}\n\n/* Creates the outputs",
+        "&view->tensors[0].data)))\n            return false;\n    }\n    return true;\n}\n\n/* Creates the outputs",
     ),
     Mutant(
         "outputs where inputs are", "ort_package.c", "view->slots[inputs + i] = out;", "view->slots[i] = out;"

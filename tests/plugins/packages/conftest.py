@@ -11,6 +11,7 @@ import pytest
 import opdb.specs
 from opdb.catalog.store import read_catalog
 from opdb.codegen import c_sources, package_folder
+from opdb.core import c_compiler
 from opdb.core.c_compiler import compiler_command
 from opdb.execute.packages import package
 from opdb.execute.packages.package import PackageFolder
@@ -256,7 +257,7 @@ def aic_made(
         folder,
         kernels=[aic_specs / "mix.c", aic_specs / "blur.c"],
     )
-    package.make(folder, "the package", QUICK, "all", "card")
+    c_compiler.make(folder, "the package", QUICK, "all", "card")
     return request.param, folder
 
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from opdb.catalog.store import read_catalog
+from opdb.core import c_compiler
 from opdb.core.errors import OpdbError
 from opdb.core.op_config import OpConfig, ParamConfig, Quant, TensorConfig
-from opdb.execute.packages import package
 from opdb.judge.samples import kernel_types, sample_config
 from opdb.measure.conformance import tiles
 from opdb.measure.conformance.data import inputs as data_of
@@ -211,7 +211,7 @@ def test_real_ops_match_the_python_kernels(aic_real: Path, catalog: Catalog) -> 
 def test_elementwise_ops_are_tiled_automatically(catalog: Catalog, tmp_path: Path) -> None:
     """C25, C26: the spec needs no entry; a broadcast input keeps the op whole."""
     aic_package.write(catalog, ["ElementWiseAdd"], aic.Choice("1.21"), tmp_path)
-    package.make(tmp_path, "the package", QUICK, "all", "card")
+    c_compiler.make(tmp_path, "the package", QUICK, "all", "card")
 
     def ran() -> None:
         add = conformance.Package(tmp_path, "1.21", "ElementWiseAdd")
@@ -268,7 +268,7 @@ def test_ops_are_not_tiled_with_qualcomms_headers(aic_specs: Path, tmp_path: Pat
     shutil.copytree(tmp_path / "include/cloud_ai", vendor)
     types = vendor / "CustomOpStandIn.h"
     types.write_text(types.read_text().replace("#define OPDB_CLOUD_AI_STAND_IN 1\n", ""))
-    package.make(tmp_path, "the package", QUICK, "AIC_INC=vendor", "all", "card")
+    c_compiler.make(tmp_path, "the package", QUICK, "AIC_INC=vendor", "all", "card")
 
     def ran() -> None:
         blur, config = conformance.Package(tmp_path, "1.21", "Blur"), blurred()

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opdb.core import c_compiler
 from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
 from opdb.core.op_config import ParamConfig, Quant
@@ -297,7 +298,7 @@ def test_builds_are_reproducible(catalog: Catalog, tmp_path: Path) -> None:
 
 def test_make_builds_the_same_library(custom_htp: PackageFolder, tmp_path: Path, catalog: Catalog) -> None:
     made = package.write(catalog, ["DequantizeAdd"], tmp_path, backend="HTP")
-    package.make(tmp_path, "the op package")
+    c_compiler.make(tmp_path, "the op package")
     assert made.library.read_bytes() == custom_htp.library.read_bytes()
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from opdb.core import c_compiler
 from opdb.core.errors import OpdbError
 from opdb.core.op_config import OpConfig, ParamConfig, TensorConfig
-from opdb.execute.packages import package
 from opdb.plugins.cloud_ai import conformance, onnx_nodes, skeleton
 from opdb.spec.catalog import Catalog
 
@@ -95,7 +95,7 @@ def test_all_ops_are_drafted_and_ops_with_kernels_packaged(
     assert (
         "      - name: places\n        dataType: int\n        scalar: false\n        size: 2\n" in config_text
     )
-    package.make(
+    c_compiler.make(
         written.folder,
         "the package",
         "CFLAGS=-std=c11 -O1 -fPIC -fvisibility=hidden -DOPDB_NO_CLONES",

@@ -1,6 +1,6 @@
 /* Calls the functions and kernels of a Cloud AI package as a compiler and a core do, in a process of its own.
  *
- * Standard input: one line per call with its arguments (opdb.plugins.cloud_ai.check.process writes them).
+ * Standard input: one line per call with its arguments (opdb.plugins.cloud_ai.check.host writes them).
  * Descriptor 3: a line of JSON for each answer. Each step is announced by "begin", so that a crash can be
  * located.
  */
