@@ -12,6 +12,7 @@ import pytest
 import torch
 from interpreter import run
 from modules import CASES, Function
+from rejected import REJECTED
 from torch import Tensor, nn
 
 from opdb.catalog.targets.target import Target
@@ -46,99 +47,6 @@ def only(module: nn.Module | Callable[..., Any], *inputs: Tensor, target: Target
 
 
 r = torch.randn
-REJECTED = {
-    "add_alpha": (
-        lambda a, b: torch.add(a, b, alpha=2),
-        (r(3).double(), r(3).double()),
-        "ElementWiseAdd.M_aten.add.Tensor",
-        "got alpha = 2",
-    ),
-    "sub_alpha": (
-        lambda a, b: torch.sub(a, b, alpha=2),
-        (r(3).double(), r(3).double()),
-        "ElementWiseBinary.M_aten.sub.Tensor",
-        "got alpha = 2",
-    ),
-    "gelu_tanh": (
-        lambda x: nn.functional.gelu(x, approximate="tanh"),
-        (r(3).double(),),
-        "ElementWiseNeuron.M_aten.gelu.default",
-        "got approximate = tanh",
-    ),
-    "elu_scale": (
-        lambda x: aten.elu.default(x, 1.0, 1.05),
-        (r(3).double(),),
-        "ElementWiseNeuron.M_aten.elu.default",
-        "got scale = 1.05",
-    ),
-    "mean_dtype": (
-        lambda x: x.mean(1, dtype=torch.float64),
-        (r(3, 3),),
-        "ReduceMean.M_aten.mean.dim",
-        "conversion",
-    ),
-    "softmax_dtype": (
-        lambda x: x.softmax(1, dtype=torch.float64),
-        (r(3, 3),),
-        "Softmax.M_aten.softmax.int",
-        "conversion",
-    ),
-    "conv_transposed": (
-        lambda x, w: aten.convolution.default(x, w, None, [1, 1], [0, 0], [2, 2], True, [0, 0], 1),
-        (r(1, 3, 8, 8).double(), r(3, 4, 3, 3).double()),
-        "DepthWiseConv2d.M_aten.convolution.default",
-        "got transposed = true",
-    ),
-    "convolution_1d_transposed": (
-        lambda x, w: aten.convolution.default(x, w, None, [1], [0], [1], True, [0], 1),
-        (r(1, 3, 8).double(), r(3, 4, 3).double()),
-        "DepthWiseConv2d.M_aten.convolution.default",
-        "got transposed = true, weight.rank = 3",
-    ),
-    "norm_statistics": (
-        lambda x: aten.native_layer_norm.default(x, [4], None, None, 1e-3)[1],
-        (r(3, 4),),
-        "LayerNorm.M_aten.native_layer_norm.default",
-        "result 1 is used",
-    ),
-    "norm_epsilon": (
-        nn.LayerNorm(4, eps=1e300),
-        (r(3, 4),),
-        "LayerNorm.M_aten.layer_norm.default",
-        "does not fit FLOAT_32",
-    ),
-    "vectors": (
-        torch.matmul,
-        (r(4), r(4)),
-        "MatMul.M_aten.matmul.default",
-        "got self.rank = 1, other.rank = 1",
-    ),
-    "addmm_beta": (
-        lambda b, x: torch.addmm(b, x, x, beta=2),
-        (r(3).double(), r(3, 3).double()),
-        "FullyConnected.M_aten.addmm.default",
-        "got beta = 2",
-    ),
-    "one_part": (
-        lambda x: torch.split(x, 7, 1),
-        (r(3, 7),),
-        "Split.M_aten.split.Tensor",
-        "got split_size = 7",
-    ),
-    "one_limit": (
-        lambda x: x.clamp(min=0),
-        (r(3).double(),),
-        "ElementWiseMaximum.TYPES_CPU",
-        "got a = f64",
-    ),
-    "double": (torch.relu, (r(3).double(),), "Relu.TYPES_CPU", "got x = f64, y = f64"),
-    "complex": (
-        lambda x, y: torch.add(x, y),
-        (r(3, dtype=torch.complex64),) * 2,
-        "ElementWiseAdd.M_aten.add.Tensor",
-        "QNN has no counterpart of torch.complex64",
-    ),
-}
 
 
 @pytest.mark.parametrize("name", REJECTED)
