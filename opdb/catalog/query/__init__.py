@@ -182,9 +182,9 @@ def stream(
 def _answers(store: Store, asked: Question, filters: Filters, keep: Condition | None) -> Iterator[Row]:
     narrowed = {} if keep is None or keep.sql is None else {asked.view: keep.sql}
     with store.asking() as reader:
-        for row in asked.answer(View(reader, filters, narrowed)):
-            if keep is None or keep.keeps(row):
-                yield row if tuple(row) == asked.columns else {c: row[c] for c in asked.columns}
+        rows = asked.answer(View(reader, filters, narrowed))
+        for row in rows if keep is None else filter(keep.keeps, rows):
+            yield row if (*row,) == asked.columns else {c: row[c] for c in asked.columns}
 
 
 def _checked(question: str, filters: Filters) -> Question:
