@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opdb.core.errors import OpdbError
+from opdb.programs.file_faults import refuse_other_files
 from opdb.programs.torch.export import export, first_line, require_torch
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def load_model(
         raise OpdbError(
             f"--encodings {encodings}: for ONNX files in floats, whose tensors they name; not for {spec}"
         )
+    refuse_other_files(spec)
     if has_names(spec):
         from opdb.programs.onnx.files import read_onnx
 
@@ -102,6 +104,7 @@ def load_program(
     require_torch()
     if spec.endswith(".pt2") and encodings is None:
         _no_dims(spec, dims)
+        refuse_other_files(spec)
         return _read(spec)
     module, inputs = load_model(spec, dims=dims, encodings=encodings)
     if quick and has_names(spec):

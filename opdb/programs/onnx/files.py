@@ -121,12 +121,15 @@ def open_model(path: str, *, weights: bool) -> Any:
     if path.endswith(".tflite"):
         return _from_tflite(path)
     try:
-        return onnx.load(path, load_external_data=weights)
+        model = onnx.load(path, load_external_data=weights)
     except Exception as error:  # protobuf's own errors, and errors of external weight files
         lines = str(error).strip().splitlines() or [""]
         raise OpdbError(
             f"{path}: cannot be read as an ONNX model: {type(error).__name__}: {lines[0]}"
         ) from error
+    if not model.graph.node:
+        raise OpdbError(f"{path}: the ONNX model has no nodes")
+    return model
 
 
 def _from_tflite(path: str) -> Any:
