@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
-import click
 import pytest
 import typer
 
@@ -122,23 +122,34 @@ def test_every_module_has_words() -> None:
 
 
 @pytest.fixture(scope="module")
-def root() -> click.Command:
+def root() -> Any:
+    """The command ``opdb``; Typer has a copy of click of its own, whose classes are not click's."""
     if not cli.app.registered_commands:
         cli._register()
     return typer.main.get_command(cli.app)
 
 
-@pytest.mark.parametrize("text", COMMANDS)
-def test_every_command_to_type_exists_and_takes_its_options(text: str, root: click.Command) -> None:
-    """Click parses it: the command, its arguments and its options are those of opdb."""
+def parsed(root: Any, text: str) -> str:
+    """The name of the command that a command line calls, after its arguments and options were parsed; nothing runs."""
     name, *rest = shlex.split(text)
     assert name == "opdb"
     context = root.make_context(name, rest)
-    while isinstance(group := context.command, click.Group):
-        below, command, rest = group.resolve_command(context, [*context._protected_args, *context.args])
-        assert command is not None
+    while hasattr(context.command, "commands"):
+        rest = [*context._protected_args, *context.args]
+        below, command, rest = context.command.resolve_command(context, rest)
         context = command.make_context(below, rest, parent=context)
-    assert context.command.callback is not None
+    return str(context.command.name)
+
+
+@pytest.mark.parametrize("text", COMMANDS)
+def test_every_command_to_type_exists_and_takes_its_options(text: str, root: Any) -> None:
+    assert parsed(root, text) in [*shlex.split(text)[1:3], "estimate"]
+
+
+@pytest.mark.parametrize("text", ["opdb chek x", "opdb check x --sock SM8650", "opdb context", "opdb query"])
+def test_a_command_that_does_not_exist_would_be_found(text: str, root: Any) -> None:
+    with pytest.raises(Exception, match=r"No such|Missing|Usage"):
+        parsed(root, text)
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.says[0] if entry.says else str(entry.code))
