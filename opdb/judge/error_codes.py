@@ -23,6 +23,8 @@ DATA = "error_codes.yaml"
 CODE_BITS = 0xFFFF
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|\d+")
 _NAME = re.compile(r"QNN_\w+", re.I)
+#: The id of a rule or an erratum.
+_ID = re.compile(r"\w+[.-]\w+")
 #: A code in a sentence: "failed to finalize graph with err 1002", "status 0x3ea", "Error code: 6031", "answers 14001".
 _IN_TEXT = re.compile(
     r"\b(?:err(?:or)?(?: code)?|code|status|result|failed|returned|answer(?:s|ed)?|with)\b\W{0,4}(0x[0-9a-f]+|\d{4,5})\b",
@@ -106,6 +108,8 @@ def _sources(written: str | Sequence[str], short: Mapping[str, str]) -> tuple[st
 
 def is_error(text: str) -> bool:
     """True if ``text`` is a number, one of QNN's names, or a line of a log; False for the id of a rule or an erratum."""
+    if _ID.fullmatch(text):
+        return False
     return (
         bool(_NUMBER.fullmatch(text) or _NAME.fullmatch(text)) or " " in text.strip() or bool(matching(text))
     )
