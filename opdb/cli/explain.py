@@ -62,7 +62,7 @@ def explain(
     """Explain a rule (what it asks, why, its source), an erratum (what goes wrong, where, what avoids it), or an error of QNN's.
 
     An error is a code, its name, or a line of the log: what it means, why it comes, what to type next.  docs/guides/troubleshooting.md
-    has them all.
+    has all entries.
     """
 
     if functions:

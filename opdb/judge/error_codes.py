@@ -21,7 +21,7 @@ Facts = dict[str, Any]
 DATA = "error_codes.yaml"
 #: Other programs print 64 bits; the low 16 are the code.
 CODE_BITS = 0xFFFF
-_NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|\d+")
+_NUMBER = re.compile(r"0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20}")
 _NAME = re.compile(r"QNN_\w+", re.I)
 #: The id of a rule or an erratum.
 _ID = re.compile(r"\w+[.-]\w+")
@@ -133,14 +133,15 @@ def explain(text: str) -> Facts:
     if code := _code_in(text):
         return of_code(code) | {"line": text}
     raise OpdbError(
-        f"nothing is known about a log line like '{_shortened(text)}'; give the part that names the fault, or a code: {_explained()}"
+        f"nothing is known about a log line like '{_shortened(text)}'; give the part that names the fault, the id of a rule"
+        f" (LayerNorm.C3) or an erratum (HTP-0042), or a code: {_explained()}"
     )
 
 
 def _code_in(text: str) -> int | None:
-    """The first of QNN's codes that a sentence gives as such, or None."""
+    """The first code of a failure that a sentence gives as such, or None."""
     numbers = (_number(found) for found in _IN_TEXT.findall(text))
-    return next((number for number in numbers if number in NAMES), None)
+    return next((number for number in numbers if number and number in NAMES), None)
 
 
 def matching(text: str) -> tuple[Entry, ...]:

@@ -40,6 +40,7 @@ LINES = {
     "error: Unknown config socModel 999": 14001,
     "Failed to load skel, error: 1008": 1008,
     "Failed to load skel": 14001,
+    "QnnContext_create done. status 0x0; QnnGraph_execute done. status 0x44c": 1100,
 }
 
 
