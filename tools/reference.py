@@ -1,10 +1,11 @@
-"""Writes the reference pages that are read off the code: docs/reference/cli.md and docs/reference/python-api.md.
+"""Writes the pages that are read off the code: docs/reference/cli.md and python-api.md, and docs/guides/troubleshooting.md.
 
     python tools/reference.py            # write what differs
     python tools/reference.py --check    # write nothing; exit 1 if a page differs (tests/docs/test_reference.py)
 
 The command line is asked of Typer, as ``opdb COMMAND --help`` prints it.  The Python API is read from the sources
-without importing them, so that neither PyTorch nor ExecuTorch has to be there.
+without importing them, so that neither PyTorch nor ExecuTorch has to be there.  Error codes and log lines are those that
+``opdb explain`` knows (opdb/judge/error_codes.yaml).
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -22,6 +24,7 @@ import typer
 
 import opdb
 from opdb import cli
+from opdb.judge import error_codes
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = {"opdb.runtime": "runtime", "opdb.codegen": "codegen"}
@@ -194,7 +197,110 @@ def fenced(lines: list[str]) -> Iterator[str]:
         yield "```"
 
 
-PAGES = {"docs/reference/cli.md": cli_page, "docs/reference/python-api.md": api_page}
+# -- error codes and log lines
+
+
+def troubleshooting_page() -> str:
+    """The text of docs/guides/troubleshooting.md."""
+    known = error_codes.known()
+    lines = [
+        "# Troubleshooting: what you see, what it means, what to type",
+        "",
+        NOTE.format(f"opdb/judge/{error_codes.DATA}"),
+        "",
+        "`opdb explain` prints each entry of this page, and needs neither a database nor a library:",
+        "",
+        *("    " + command for command in EXPLAINED),
+        "",
+        "Commands are examples: put your file, op and chip in their place. A code without an entry is explained by its name and module.",
+        "A wrong result is no error of the library: [debug a wrong result](debug-a-wrong-result.md).",
+        "",
+        "| you see | it means |",
+        "|---|---|",
+    ]
+    entries = [
+        *((line_title(e), error_codes.of_line("", e)) for e in known.lines),
+        *((code_title(code), error_codes.of_code(code)) for code in sorted(known.codes)),
+    ]
+    for title, facts in entries:
+        lines.append(f"| [{cell(title)}](#{anchor(title)}) | {cell(facts['means'])} |")
+    for group, some in (
+        ("Lines of the log", entries[: len(known.lines)]),
+        ("Error codes", entries[len(known.lines) :]),
+    ):
+        lines += ["", f"## {group}"]
+        for title, facts in some:
+            lines += ["", f"### {title}", "", *entry_lines(facts)]
+    return "\n".join(lines) + "\n"
+
+
+#: Examples of what `opdb explain` takes, for the page.
+EXPLAINED = (
+    "opdb explain 3110",
+    "opdb explain 0xC26",
+    "opdb explain QNN_COMMON_ERROR_MEM_ALLOC",
+    'opdb explain "Failed to finalize graph (id: 1) with err 1002"',
+)
+
+
+def line_title(entry: error_codes.Entry) -> str:
+    return f'"{entry.says[0]}"'
+
+
+def code_title(code: int) -> str:
+    return f"{code} {error_codes.of_code(code)['name']}"
+
+
+def anchor(title: str) -> str:
+    """The anchor of a heading, as GitHub makes it."""
+    return re.sub(r"[^\w\s-]", "", title.lower()).strip().replace(" ", "-")
+
+
+def entry_lines(facts: error_codes.Facts) -> list[str]:
+    """An entry of the page below its heading."""
+    lines = [facts["means"]]
+    if others := facts.get("says", [])[1:]:
+        lines += ["", "Also: " + ", ".join(f'"{part}"' for part in others) + "."]
+    if "says" in facts and "code" in facts:
+        lines += ["", f"Usual code: [{facts['code']}](#{anchor(code_title(facts['code']))})."]
+    if "family" in facts:
+        lines += ["", f"`{facts['hex']}`; {facts['family']}."]
+    if facts["why"]:
+        lines += ["", "Why it comes:", ""]
+        lines += [f"- {cause['why']} ({sources(cause['source'])})" for cause in facts["why"]]
+    width = max(len(step["run"]) for step in facts["type"])
+    lines += ["", "What to type:", ""]
+    lines += [f"    {step['run']:{width}}  # {step['to']}" for step in facts["type"]]
+    if facts["see"]:
+        lines += ["", f"See {sources(facts['see'])}."]
+    if not facts["why"]:
+        lines += ["", f"Source: {sources(facts['source'])}."]
+    return lines
+
+
+def sources(names: Sequence[str]) -> str:
+    """Sources as links where they are pages."""
+    return ", ".join(source_link(name) for name in names)
+
+
+def source_link(name: str) -> str:
+    """A page of docs/ or of the web, or a file of the repository, as a link from docs/guides; other texts as they are."""
+    if name.startswith("https://"):
+        owner = re.fullmatch(r"https://github.com/([^/]+/[^/]+)/(?:issues|pull)/(\d+)", name)
+        return f"[{owner[1]}#{owner[2]}]({name})" if owner else f"[Qualcomm's documentation]({name})"
+    path, _, heading = name.partition("#")
+    if not (ROOT / path).is_file():
+        return name
+    shown = Path(path).stem + (f", {heading.replace('-', ' ')}" if heading else "")
+    link = os.path.relpath(path, "docs/guides") + (f"#{heading}" if heading else "")
+    return f"[{shown}]({link})"
+
+
+PAGES = {
+    "docs/reference/cli.md": cli_page,
+    "docs/reference/python-api.md": api_page,
+    "docs/guides/troubleshooting.md": troubleshooting_page,
+}
 
 
 def main() -> int:

@@ -46,9 +46,12 @@ def show(
 
 
 def explain(
-    rule: Annotated[
+    what: Annotated[
         str | None,
-        typer.Argument(help="The id of a rule, e.g. LayerNorm.C3, or of an erratum, e.g. HTP-0042."),
+        typer.Argument(
+            help="The id of a rule, e.g. LayerNorm.C3, or of an erratum, e.g. HTP-0042; a code of QNN's, e.g. 3110 or 0xC26, or"
+            " its name; or a line of a library's log.",
+        ),
     ] = None,
     functions: Annotated[
         bool, typer.Option("--functions", help="List the functions of the rule language.")
@@ -56,31 +59,42 @@ def explain(
     json: Json = False,
     db: Db = None,
 ) -> None:
-    """Explain one rule (what it asks in words, why, where it comes from) or one erratum (what goes wrong, where, what avoids it)."""
+    """Explain a rule (what it asks, why, its source), an erratum (what goes wrong, where, what avoids it), or an error of QNN's.
+
+    An error is a code, its name, or a line of the log: what it means, why it comes, what to type next.  docs/guides/troubleshooting.md
+    has all entries.
+    """
 
     if functions:
         _print_functions()
         return
-    if rule is None:
+    if what is None:
         raise OpdbError(
-            "give the id of a rule, e.g. opdb explain LayerNorm.C3, or of an erratum, e.g. HTP-0042;"
-            " 'opdb query rules' and 'opdb query errata' list them"
+            "give the id of a rule, e.g. opdb explain LayerNorm.C3, or of an erratum, e.g. HTP-0042, or an error code, e.g. 3110;"
+            " 'opdb query rules' and 'opdb query errata' list the ids"
         )
-    from opdb.judge import explain as explaining
-
-    if explaining.is_erratum(rule):
-        catalog = store(db).load_erratum(rule.upper())
-        erratum = explaining.erratum_of(catalog, rule)
-        if json:
-            print_json(explaining.erratum_facts(catalog, erratum))
-        else:
-            _print_facts(explaining.erratum_lines(catalog, erratum))
-        return
-    facts = explaining.explain(store(db).load_op(rule.partition(".")[0]), rule)
+    facts, lines = _explained(what, db)
     if json:
         print_json(facts)
     else:
-        _print_facts(facts)
+        _print_facts(lines)
+
+
+def _explained(what: str, db: str | None) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The facts about an error, an erratum or a rule: as JSON has them, and for people."""
+    from opdb.judge import error_codes
+
+    if error_codes.is_error(what):
+        facts = error_codes.explain(what)
+        return facts, error_codes.lines_of(facts)
+    from opdb.judge import explain as explaining
+
+    if explaining.is_erratum(what):
+        catalog = store(db).load_erratum(what.upper())
+        erratum = explaining.erratum_of(catalog, what)
+        return explaining.erratum_facts(catalog, erratum), explaining.erratum_lines(catalog, erratum)
+    facts = explaining.explain(store(db).load_op(what.partition(".")[0]), what)
+    return facts, facts
 
 
 def _print_facts(facts: Mapping[str, Any]) -> None:

@@ -79,6 +79,8 @@ def test_the_table_of_modules_has_every_command() -> None:
         ("show", "Relu"),
         ("explain", "Relu.H1"),
         ("explain", "HTP-0042"),
+        ("explain", "3110"),
+        ("explain", "no floating point"),
     ],
 )
 def test_light_commands_load_nothing_heavy(loaded: Run, tmp_path: Path, args: tuple[str, ...]) -> None:

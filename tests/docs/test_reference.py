@@ -23,7 +23,9 @@ def reference() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("name", ["docs/reference/cli.md", "docs/reference/python-api.md"])
+@pytest.mark.parametrize(
+    "name", ["docs/reference/cli.md", "docs/reference/python-api.md", "docs/guides/troubleshooting.md"]
+)
 def test_reference_pages_are_current(reference: ModuleType, name: str) -> None:
     assert (ROOT / name).read_text(encoding="utf-8") == reference.PAGES[name](), (
         "make it again with: python tools/reference.py"
