@@ -1,7 +1,8 @@
 """The specs' support for an op, or a PyTorch operator, in one place: a backend, a SoC, an SDK.
 
 A combination of data types is supported if a declared type row (``opdb.spec.declared``) has it and no rule definitely forbids
-it, given the SoC, the SDK, the data types, and the parameters that a mapping fixes; all else is open.
+it, given the SoC, the SDK, the data types, and the parameters that a mapping fixes; all else is open.  Types that an
+erratum without a workaround refuses are not supported either.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from opdb.spec.catalog import Catalog
 from opdb.spec.declared import Declared, has
 from opdb.spec.definitions import CompiledOp, CompiledRule, TypeRow
 from opdb.spec.lang.analyze import free_names
-from opdb.spec.lang.certain import parsed
+from opdb.spec.lang.certain import Rule, forbidden, parsed
 from opdb.spec.lang.nodes import TENSOR, TENSORS, Node, walk
 from opdb.spec.lang.printer import to_text
 from opdb.spec.mapping import CompiledMapping, CompiledStep
@@ -114,7 +115,24 @@ class Support:
         if op.name not in self._ops:
             self._ops[op.name] = Declared(op, self.place.backend)
         left = self._ops[op.name].left(known, self.place.sdk, rows, params)
-        return Part(op, tuple(Combination(dtypes, row) for dtypes, row in left.combinations), left.rules)
+        refused = self._refused(op)
+        types = [
+            Combination(dtypes, row)
+            for dtypes, row in left.combinations
+            if not forbidden(refused, {**known, **{f"{slot}.dtype": d for slot, d in dtypes.items()}})
+        ]
+        return Part(op, tuple(types), left.rules)
+
+    def _refused(self, op: CompiledOp) -> list[Rule]:
+        """The errata of the place that have no workaround, as rules."""
+        found = []
+        for erratum in op.errata.get(self.place.backend, ()):
+            record = erratum.definition
+            there = erratum.scope is None or parsed(to_text(erratum.scope))(self.known) is True
+            if there and record.workaround == "reject":
+                when = None if erratum.rule.when is None else parsed(to_text(erratum.rule.when))
+                found.append((when, parsed(to_text(erratum.rule.require))))
+        return found
 
     def _rows(self, op: CompiledOp) -> list[TypeRow]:
         """The declared type rows, from the table ``declared``, or computed as sync does if there is no database."""
