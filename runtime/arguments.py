@@ -1,4 +1,4 @@
-"""What torch's arguments mean, as lists: the functions of torch mappings that read no tensor.
+"""Functions of torch mappings that turn PyTorch's arguments into complete lists.
 
 PyTorch leaves out what it can: a stride that is the kernel's, the padding of dimensions in front, the sign of an axis.
 """
@@ -21,12 +21,12 @@ def batched(t: TensorRef, rank: int) -> TensorRef:
 
 
 def pool_stride(stride: Ints, kernel: Ints, n: int) -> list[int]:
-    """The stride along ``n`` dimensions; that of a pooling without one is its kernel."""
+    """The stride along ``n`` dimensions; the kernel size if the pooling has no stride."""
     return expand(stride or kernel, n)
 
 
 def pool_over(size: Ints, kernel: Ints, stride: Ints, padding: Ints, out: Ints) -> list[int]:
-    """How far the last of ``out`` windows reach beyond the end of ``size``, in each dimension."""
+    """The distance by which the last of ``out`` windows reaches beyond the end of ``size``, in each dimension."""
     n = len(size)
     steps, padding, kernel = pool_stride(stride, kernel, n), expand(padding, n), expand(kernel, n)
     rows = zip(size, kernel, steps, padding, expand(out, n), strict=True)
@@ -34,7 +34,7 @@ def pool_over(size: Ints, kernel: Ints, stride: Ints, padding: Ints, out: Ints) 
 
 
 def same_padding(word: str, kernel: Ints, dilation: Ints) -> list[list[int]]:
-    """The padding before and after each dimension that a word stands for: none, or such that the size stays the same."""
+    """The padding before and after each dimension for "valid" (none) or "same" (the size stays the same)."""
     reach = [
         d * (k - 1) if word == "same" else 0
         for d, k in zip(expand(dilation, len(kernel)), kernel, strict=True)
@@ -55,7 +55,7 @@ def slice_ranges(shape: Ints, dim: int, begin: int, end: int, step: int = 1) -> 
 
 
 def swapped(rank: int, a: int, b: int) -> list[int]:
-    """The dimensions in order, but for two, each of which is in the place of the other."""
+    """The dimensions in order, with two of them exchanged."""
     order = list(range(rank))
     if order:
         order[a % rank], order[b % rank] = order[b % rank], order[a % rank]

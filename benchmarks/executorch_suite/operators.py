@@ -7,7 +7,7 @@ A test has one subtest for each module that it lowers; the line of a test contai
 
 * ``right``: delegated, and right by the suite's tolerance and by the honest one (``judge``);
 * ``wrong``: the outputs are wrong by one of them; ``error`` says which;
-* ``left``: nothing was delegated, or the runtime has no kernel for an op that was left to the CPU;
+* ``left``: nothing was delegated, or the runtime has no kernel for an op that fell back to the CPU;
 * ``failed``: quantizing, lowering, loading or running raised;
 * ``skipped``: the suite says that the backend is not to blame; e.g. the module cannot be exported.
 """

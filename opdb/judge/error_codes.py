@@ -1,4 +1,4 @@
-"""QNN's error codes and log lines in plain English: what one means, why it comes, and what to type next.
+"""QNN's error codes and log lines in plain English: the meaning, the causes, and the commands to type next.
 
 The texts and their sources are in error_codes.yaml, names and numbers in specs/abi/errors.yaml.  Nothing here needs a database
 or a library of Qualcomm's.
@@ -40,7 +40,7 @@ _DOCTOR = {"run": "opdb doctor", "to": "see which libraries are here and what ea
 
 @dataclass(frozen=True)
 class Cause:
-    """One reason why a code comes, and where this is known from."""
+    """One cause of a code, with its source."""
 
     why: str
     sources: tuple[str, ...]

@@ -1,6 +1,6 @@
-"""What files of ops and bases say shorter than the models have it: lists of data types by name, rows of a version in a group.
+"""Short spellings in files of ops and bases: lists of data types by name, and the rows of one version in a group.
 
-``expanded`` makes the data of a model of a file's data, with the places of every part; ``shortened`` is the way back.
+``expanded`` writes them out for a model and keeps the place of every part; ``shortened`` is the inverse.
 
     versions:
       - since: '2.47'
@@ -29,7 +29,7 @@ Data = dict[str, Any]
 
 
 def no_type(name: str) -> str:
-    """The complaint about a word that is no data type."""
+    """The error for a word that is not a data type."""
     close = difflib.get_close_matches(name, [*BY_SHORT, *LISTS], 1)
     if name in LISTS:
         return f"'{name}' is a list of data types by name, which stands alone, not in brackets"
@@ -37,14 +37,14 @@ def no_type(name: str) -> str:
 
 
 def no_list(name: str) -> str:
-    """The complaint about a word where only a list can stand."""
+    """The error for a word where a list is needed."""
     close = difflib.get_close_matches(name, LISTS, 1)
     cure = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(LISTS)}"
     return f"'{name}' is not the name of a list of data types; {cure}"
 
 
 def expanded(document: Document) -> Document:
-    """The document with the data that a model has.  Raises SpecError."""
+    """The document with its short spellings written out.  Raises SpecError."""
     if not isinstance(document.data, dict):
         return document
     reading = _Reading(document)
@@ -124,7 +124,7 @@ def _rows(rows: Any) -> Any:
 
 
 def shortened(data: Mapping[str, Any]) -> Data:
-    """The data of a model as its file says it."""
+    """The data of a model in the short spellings of a file."""
     out = dict(data)
     if out.get("backends"):
         out["backends"] = {name: _grouped(backend) for name, backend in out["backends"].items()}
@@ -138,7 +138,7 @@ def _named(cell: Any) -> Any:
 
 
 def _grouped(backend: Mapping[str, Any]) -> Data:
-    """Rows that have a version behind all that have none, as groups; what stands before others keeps its place."""
+    """Groups the rows of a version if they come after all rows without one; other rows keep their place."""
     rows = {
         c: [{k: _named(v) for k, v in row.items()} for row in g] for c, g in backend.get("dtypes", {}).items()
     }

@@ -1,4 +1,4 @@
-"""What torch's arguments mean, against PyTorch."""
+"""Lists made of PyTorch's arguments, compared with PyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A family -> rows."""
+"""Writes a family as rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows -> families."""
+"""Loads families from their rows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Modules for which ExecuTorch's own builders and passes are wrong or fail, exported with opdb's builders.
 
 Measured with executorch 1.4.1, QNN 2.47, SM8650 on the emulation.  ``outcome`` is the result of one: the error relative to
-the largest value of the reference, and the nodes left to the CPU with their reasons.
+the largest value of the reference, and the nodes that fall back to the CPU, with their reasons.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ CRASHED: dict[str, Case] = {
     "tril": call(torch.tril, image(5, 5)),
     "a graph of constants": (ConstantsApart, (image(3),)),
 }  # fmt: skip
-#: Were left to the CPU without a reason that can be read.
+#: Fell back to the CPU without a readable reason.
 REJECTED: dict[str, Case] = {
     "sum of all": call(torch.sum),
     "softmax over dim 2": call(lambda x: torch.softmax(x, 2)),

@@ -1,4 +1,4 @@
-"""Quantized modules whose nodes opdb's builders once left to the CPU, or computed wrongly, on SM8650's emulation."""
+"""Quantized modules whose nodes once fell back to the CPU with opdb's builders, or gave wrong results, on SM8650's emulation."""
 
 from __future__ import annotations
 

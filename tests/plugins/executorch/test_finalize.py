@@ -9,7 +9,7 @@ import pytest
 from opdb.plugins.executorch import env, process
 
 pytestmark = [pytest.mark.executorch, pytest.mark.vendor, pytest.mark.slow]
-#: Name of a case -> the node left to the CPU.
+#: Name of a case -> the node that falls back to the CPU.
 LEFT = {
     "GELU": "aten_gelu_default", "cumsum": "aten_cumsum_default", "where": "aten_where_self",
     "Pad of five dimensions": "aten_constant_pad_nd_default",

@@ -1,4 +1,4 @@
-"""Modules that are wrong with ExecuTorch's own builders: with opdb's they are right, or left to the CPU with a reason."""
+"""Modules that are wrong with ExecuTorch's own builders: with opdb's they are right, or fall back to the CPU with a reason."""
 
 from __future__ import annotations
 
