@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opdb.cli import completion
 from opdb.cli.encodings_export import Export, ExportOptions
 from opdb.cli.graphs import holds_op_configs
 from opdb.cli.option_groups import ModelFileOptions, OptimizerOptions, TargetOptions
@@ -29,9 +30,15 @@ CONTEXTS = tuple(b.name for b in BACKENDS.values() if "context" in b.programs)
 class ContextTargetOptions(TargetOptions):
     """The target of a context."""
 
-    backend: Annotated[str, typer.Option("--backend", metavar="NAME", help=f"{' or '.join(CONTEXTS)}.")] = (
-        DEFAULT
-    )
+    backend: Annotated[
+        str,
+        typer.Option(
+            "--backend",
+            metavar="BACKEND",
+            help=f"{' or '.join(CONTEXTS)}.",
+            autocompletion=completion.backends,
+        ),
+    ] = DEFAULT
 
     def target(self) -> Target:
         """The target, checked before a model is loaded."""

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opdb.cli import completion
+from opdb.cli.help import MEASURE, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
 from opdb.cli.options import Dask, Db, Json, Ops, check_workers, known_op, store
 from opdb.cli.output import print_json
@@ -26,18 +28,18 @@ if TYPE_CHECKING:
     from opdb.measure.conformance.run import Progress, RunSummary
     from opdb.spec.catalog import Catalog
 
-conformance_app = typer.Typer(
-    help="Run the catalog's cases on validators, kernels, and libraries, and report the results.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+conformance_app = App(
+    "conformance",
+    example="opdb conformance run --op Relu",
+    help="Run the catalog's cases on kernels and libraries; report.",
 )
 
 
-def add_to(app: typer.Typer) -> None:
-    app.add_typer(conformance_app, name="conformance")
+def add_to(app: App) -> None:
+    app.add(conformance_app, MEASURE)
 
 
-@conformance_app.command()
+@conformance_app.command(example="opdb conformance run --op Relu --executor qnn-htp")
 @with_option_groups
 def run(
     op: Ops = None,
@@ -50,13 +52,18 @@ def run(
         ),
     ] = None,
     soc: Annotated[
-        list[str] | None, typer.Option("--soc", metavar="NAME", help="SoC for qnn-htp; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--soc", metavar="SOC", help="SoC for qnn-htp; may be repeated.", autocompletion=completion.socs
+        ),
     ] = None,
     case: Annotated[
         list[str] | None, typer.Option("--case", metavar="ID", help="Only this case; * stands for anything.")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the data.")] = 0,
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; 1 by default.")] = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the data.")] = 0,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", metavar="N", min=1, help="Processes; 1 by default.")
+    ] = None,
     dask: Dask = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the last unfinished run with these options.")
@@ -64,7 +71,10 @@ def run(
     json: Json = False,
     database: DatabaseOptions = DatabaseOptions(),
 ) -> None:
-    """Run cases and keep the results; exit 1 if our validators or kernels are wrong, or numbers differ."""
+    """Run cases, and keep the results.
+
+    Exit 1 if our validators or kernels are wrong, or numbers differ.
+    """
     check_workers(jobs, dask)
     opened, catalog = database.synced()
     names = [known_op(name, catalog.ops) for name in op or ()] or None
@@ -166,10 +176,15 @@ def _print_summary(summary: RunSummary) -> None:
         print(f"  missing  {reason}", file=sys.stderr)
 
 
-@conformance_app.command("torch")
+@conformance_app.command("torch", example="opdb conformance torch LayerNorm")
 @with_option_groups
 def torch_calls(
-    op: Annotated[str, typer.Argument(help="The op whose torch operators are called.")],
+    op: Annotated[
+        str,
+        typer.Argument(
+            metavar="OP", help="The op whose torch operators are called.", autocompletion=completion.ops
+        ),
+    ],
     target: Annotated[
         list[str] | None, typer.Option("--torch", metavar="TARGET", help="Only this one; may be repeated.")
     ] = None,
@@ -185,7 +200,10 @@ def torch_calls(
     json: Json = False,
     database: DatabaseOptions = DatabaseOptions(),
 ) -> None:
-    """Run the torch operators that map to an op on QNN CPU, and compare the results with PyTorch's."""
+    """Run an op's torch operators on QNN CPU.
+
+    The results are compared with PyTorch's.
+    """
     from opdb.measure.conformance.torch_calls import Calls, load_library
 
     catalog = database.catalog()
@@ -236,9 +254,11 @@ class ReportFormat(StrEnum):
     site = "site"
 
 
-@conformance_app.command()
+@conformance_app.command(example="opdb conformance report --format html -o report.html")
 def report(
-    format_: Annotated[ReportFormat, typer.Option("--format", help="How to write it.")] = ReportFormat.table,
+    format_: Annotated[
+        ReportFormat, typer.Option("--format", metavar="FORMAT", help="table, json, junit or html.")
+    ] = ReportFormat.table,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -261,7 +281,10 @@ def report(
     json: Json = False,
     db: Db = None,
 ) -> None:
-    """Report results: table, JSON, JUnit, one HTML page with everything in it, or a site: a folder with a page per op."""
+    """Report results: a table, JSON, JUnit, or HTML.
+
+    With -o FOLDER/, HTML is a site with a page for each op, else one page with everything.
+    """
     from opdb.core.files import write_atomically
     from opdb.measure.conformance.report import report as write
 

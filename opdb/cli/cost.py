@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 from opdb.cli.cost_options import ERRATUM, CostOptions
+from opdb.cli.help import CHECK, App, Command, Group
 from opdb.cli.option_groups import with_option_groups
 from opdb.cli.output import print_json
 from opdb.cli.price_table import build_table
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ESTIMATE = "estimate"
 
 
-class _Costs(TyperGroup):
+class _Costs(Group):
     """A group whose first argument is a model unless it is one of the group's commands."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -34,25 +34,26 @@ class _Costs(TyperGroup):
         return super().parse_args(ctx, args if known else [ESTIMATE, *args])
 
 
-class _Estimate(TyperCommand):
+class _Estimate(Command):
     """The default command; its help calls it opdb cost, since its name is never written."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         return super().make_context(parent.info_name, args, parent=parent.parent, **extra)
 
 
-def add_to(app: typer.Typer) -> None:
-    group = typer.Typer(
+def add_to(app: App) -> None:
+    group = App(
+        "cost",
         cls=_Costs,
-        help="Estimate the latency of a model on a chip; build-table makes the table of prices.",
-        rich_markup_mode=None,
+        example=EXAMPLE,
+        help="Estimate the latency of a model on a chip, without a device.",
     )
-    group.command(ESTIMATE, cls=_Estimate, epilog=EPILOG)(cost)
-    group.command("build-table")(build_table)
-    app.add_typer(group, name="cost")
+    group.command(ESTIMATE, cls=_Estimate, example=EXAMPLE)(cost)
+    group.command("build-table", example="opdb cost build-table model.onnx -o prices.json")(build_table)
+    app.add(group, CHECK)
 
 
-EPILOG = "'opdb cost build-table' makes the table of prices by which candidates are compared; it has a --help of its own."
+EXAMPLE = "opdb cost model.onnx --soc SA8255"
 
 
 @with_option_groups
@@ -60,15 +61,17 @@ def cost(
     model: Annotated[
         str,
         typer.Argument(
-            help="A .pt2, .onnx or .tflite file, module:callable that returns (module, inputs), or op configs: .json, .jsonl, -."
+            metavar="MODEL",
+            help="A .pt2, .onnx or .tflite file, module:callable that returns (module, inputs), or op configs: .json, .jsonl, -.",
         ),
     ],
     options: CostOptions,
 ) -> None:
-    """Estimate the latency of a model on a chip by Qualcomm's own simulation; no device is needed.
+    """Estimate the latency of a model on a chip, without a device.
 
-    The library simulates a graph when it is finalized, in a child process.  Exit 1 if it refuses the graph, or where --fail-over or
-    --fail-spill is exceeded.  docs/guides/cost.md says what the figures are worth.
+    Qualcomm's own library simulates a graph when it is finalized, in a child process.  Exit 1 if it refuses the graph, or where --fail-over or
+    --fail-spill is exceeded.  docs/guides/cost.md says what the figures are worth.  `opdb cost build-table` makes the
+    table of prices by which candidates are compared.
     """
     from opdb.cli.cost_output import document, print_found
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opdb.cli import completion
 from opdb.cli.option_groups import ErrataOptions, ModelOptions, OptimizerOptions
 from opdb.cli.options import GraphName, Json, Timeout, check_timeout
 from opdb.core.errors import OpdbError
@@ -27,11 +28,22 @@ class CostOptions:
     """All options, in the order of the help."""
 
     soc: Annotated[
-        str, typer.Option("--soc", metavar="NAME", help="A chip that the library simulates, e.g. SA8255.")
+        str,
+        typer.Option(
+            "--soc",
+            metavar="SOC",
+            help="A chip that the library simulates, e.g. SA8255.",
+            autocompletion=completion.socs,
+        ),
     ]
     qnn: Annotated[
         str | None,
-        typer.Option("--qnn", metavar="VERSION", help="QNN's libraries: a version or a folder. [2.51]"),
+        typer.Option(
+            "--qnn",
+            metavar="VERSION",
+            help="QNN's libraries: a version or a folder. [2.51]",
+            autocompletion=completion.sdks,
+        ),
     ] = None
     quantize: Annotated[
         str | None,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opdb.cli.help import EXTEND, MAINTAIN, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
 from opdb.cli.options import Db, Json, Specs, open_catalog, store
 from opdb.cli.output import print_json
@@ -17,18 +18,14 @@ from opdb.cli.output import print_json
 if TYPE_CHECKING:
     from opdb.catalog.store.current import SyncReport
 
-db_app = typer.Typer(
-    help="Manage the database: upgrade, check, dump, restore, views.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+db_app = App("db", example="opdb db check", help="Manage the database: upgrade, check, dump, restore, views.")
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command()(init)
-    app.command()(sync)
-    app.command()(lint)
-    app.add_typer(db_app, name="db")
+def add_to(app: App) -> None:
+    app.command(example="opdb init", group=MAINTAIN)(init)
+    app.command(example="opdb sync", group=MAINTAIN)(sync)
+    app.command(example="opdb lint", group=EXTEND)(lint)
+    app.add(db_app, MAINTAIN)
 
 
 #: Longer lists of changed files are only counted; --json has them all.
@@ -50,7 +47,10 @@ def _print_report(report: SyncReport, name: str, json: bool) -> None:
 
 @with_option_groups
 def init(database: DatabaseOptions, json: Json = False) -> None:
-    """Create or upgrade the database; load all specs, and the evidence that opdb ships."""
+    """Create or upgrade the database, and load what opdb ships.
+
+    That is all specs, and the evidence: what was measured with Qualcomm's libraries.
+    """
     from opdb.catalog.migrate import upgrade
     from opdb.cli.progress import waiting
     from opdb.core.settings import database_url, specs_folder
@@ -79,7 +79,7 @@ def sync(
 
 
 def lint(specs: Specs = None, json: Json = False, db: Db = None) -> None:
-    """Check the specs: PyTorch arguments, names, what slots mean, canonical spelling."""
+    """Check the specs: arguments, names, meanings, spelling."""
     from opdb.core.settings import specs_folder
     from opdb.judge.lint import lint as run
 
@@ -97,7 +97,7 @@ def lint(specs: Specs = None, json: Json = False, db: Db = None) -> None:
         raise typer.Exit(1)
 
 
-@db_app.command()
+@db_app.command(example="opdb db upgrade")
 def upgrade(db: Db = None) -> None:
     """Create the tables, or upgrade them to this version of opdb."""
     from opdb.catalog.migrate import upgrade as run
@@ -107,7 +107,7 @@ def upgrade(db: Db = None) -> None:
     print(f"{store(db).name}: up to date")
 
 
-@db_app.command()
+@db_app.command(example="opdb db check --db sqlite:///catalog.db")
 def check(db: Db = None, json: Json = False) -> None:
     """Check that the tables are the ones this version of opdb needs."""
     from opdb.catalog.migrate import check as run
@@ -122,14 +122,18 @@ def check(db: Db = None, json: Json = False) -> None:
         raise typer.Exit(1)
 
 
-@db_app.command()
+@db_app.command(example="opdb db dump -o history.jsonl")
 def dump(
     db: Db = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Output file; default: standard output.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Output file; default: standard output."),
     ] = None,
 ) -> None:
-    """Dump the history (runs, results, evidence) as text; 'opdb db restore' reads it."""
+    """Dump the history: runs, results, evidence.
+
+    As lines of text, which 'opdb db restore' reads.
+    """
     from opdb.core.files import write_atomically
 
     lines = store(db).dump()
@@ -141,9 +145,10 @@ def dump(
     print(f"{output}: {os.path.getsize(output)} bytes")
 
 
-@db_app.command()
+@db_app.command(example="opdb db restore history.jsonl")
 def restore(
-    file: Annotated[Path, typer.Argument(help="A file that 'opdb db dump' wrote.")], db: Db = None
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that 'opdb db dump' wrote.")],
+    db: Db = None,
 ) -> None:
     """Restore a history that 'opdb db dump' wrote."""
     from opdb.core.errors import OpdbError
@@ -156,14 +161,15 @@ def restore(
     print(f"{store(db).name}: {count} records restored")
 
 
-@db_app.command()
+@db_app.command(example="opdb db datasette -o metadata.json")
 def datasette(
     db: Db = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Output file; default: standard output.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Output file; default: standard output."),
     ] = None,
 ) -> None:
-    """Write Datasette's metadata: the views with their columns, for reading only."""
+    """Write Datasette's metadata: the views and their columns."""
     from opdb.catalog.query.datasette import datasette as describe
     from opdb.core.errors import OpdbError
     from opdb.core.files import write_atomically
@@ -182,13 +188,14 @@ def datasette(
     )
 
 
-@db_app.command()
+@db_app.command(example="opdb db views -o sql-views.md")
 def views(
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Output file; default: standard output.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Output file; default: standard output."),
     ] = None,
 ) -> None:
-    """Write the SQL views and the meaning of each column, as Markdown."""
+    """Write the views and what their columns mean, as Markdown."""
     from opdb.catalog.query.view_docs import markdown
     from opdb.core.files import write_atomically
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opdb.cli import completion
+from opdb.cli.help import MEASURE, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
 from opdb.cli.options import Json
 from opdb.cli.output import print_json
@@ -22,20 +24,20 @@ if TYPE_CHECKING:
     from opdb.spec.catalog import Catalog
     from opdb.spec.erratum import Erratum
 
-errata_app = typer.Typer(
-    help="Test known faults of vendor libraries again.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+errata_app = App(
+    "errata",
+    example="opdb errata probe --id HTP-0042",
+    help="Test known faults of Qualcomm's libraries again.",
 )
 #: One chip for each Hexagon version that QNN's libraries emulate.
 SOCS = ("SM8350", "SM8450", "SM8550", "SM8650", "SM8750", "SM8850")
 
 
-def add_to(app: typer.Typer) -> None:
-    app.add_typer(errata_app, name="errata")
+def add_to(app: App) -> None:
+    app.add(errata_app, MEASURE)
 
 
-@errata_app.command()
+@errata_app.command(example="opdb errata probe --qnn 2.47 --id HTP-0042")
 @with_option_groups
 def probe(
     qnn: Annotated[
@@ -44,11 +46,17 @@ def probe(
             "--qnn",
             metavar="VERSION",
             help="Version of QNN; may be repeated. Default: all that are installed.",
+            autocompletion=completion.sdks,
         ),
     ] = None,
     soc: Annotated[
         list[str] | None,
-        typer.Option("--soc", metavar="NAME", help="SoC for HTP; may be repeated. One per Hexagon version."),
+        typer.Option(
+            "--soc",
+            metavar="SOC",
+            help="SoC for HTP; may be repeated. One per Hexagon version.",
+            autocompletion=completion.socs,
+        ),
     ] = None,
     ident: Annotated[
         list[str] | None, typer.Option("--id", metavar="ID", help="Only this record; may be repeated.")
@@ -56,7 +64,9 @@ def probe(
     json: Json = False,
     database: DatabaseOptions = DatabaseOptions(),
 ) -> None:
-    """Run the reproduction of every erratum on every library and SoC; print where the fault shows, and the scope to record.
+    """Run the reproductions of errata on libraries and SoCs.
+
+    Prints where the fault shows, and the scope to record.
 
     Exit 1 if the measured scope is not the one in the record.
     """
@@ -82,15 +92,18 @@ def probe(
         raise typer.Exit(1)
 
 
-@errata_app.command("page")
+@errata_app.command("page", example="opdb errata page probed.json -o errata.md --date 2026-11-26")
 @with_option_groups
 def write_page(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE.json...", help="What probe --json printed.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE.json", help="What probe --json printed.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The page.")],
     date: Annotated[str, typer.Option("--date", metavar="YYYY-MM-DD", help="When it was measured.")],
     database: DatabaseOptions = DatabaseOptions(),
 ) -> None:
-    """Write the page of errata by QNN version and chip from what ``errata probe --json`` printed."""
+    """Write the page of errata by QNN version and chip.
+
+    From what ``errata probe --json`` printed.
+    """
     from opdb.core.files import write_atomically
     from opdb.measure.conformance.errata_by_sdk import page, read_observations
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opdb.cli import completion
+from opdb.cli.help import MEASURE, App
 from opdb.cli.option_groups import with_option_groups
 from opdb.cli.options import Db, Json, Ops, Specs, known_op, store, synced
 from opdb.cli.output import print_json
@@ -21,16 +23,17 @@ if TYPE_CHECKING:
     from opdb.measure.evidence.build import Built, Progress
     from opdb.spec.catalog import Catalog
 
-evidence_app = typer.Typer(
-    help="What libraries make of each op: the measured set that opdb ships.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+evidence_app = App(
+    "evidence", example="opdb evidence show", help="What libraries make of each op: the measured set."
 )
 Libraries = Annotated[
     list[str] | None, typer.Option("--library", metavar="VERSION", help="Only this QNN version, e.g. 2.51; may be repeated.")
 ]  # fmt: skip
 Socs = Annotated[
-    list[str] | None, typer.Option("--soc", metavar="NAME", help="Only this chip; may be repeated.")
+    list[str] | None,
+    typer.Option(
+        "--soc", metavar="SOC", help="Only this chip; may be repeated.", autocompletion=completion.socs
+    ),
 ]
 File = Annotated[
     Path | None, typer.Option("--file", metavar="FILE", help="The file of evidence; by default the one that opdb ships.")
@@ -42,8 +45,8 @@ class Part(StrEnum):
     operators = "operators"
 
 
-def add_to(app: typer.Typer) -> None:
-    app.add_typer(evidence_app, name="evidence")
+def add_to(app: App) -> None:
+    app.add(evidence_app, MEASURE)
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,9 @@ class BuildOptions:
     part: Annotated[
         Part | None,
         typer.Option(
-            "--part", help="Only QNN's ops, by libraries, or only PyTorch's operators, by ExecuTorch."
+            "--part",
+            metavar="PART",
+            help="ops: only QNN's, by libraries; operators: only PyTorch's, by ExecuTorch.",
         ),
     ] = None
     precision: Annotated[
@@ -78,21 +83,24 @@ class BuildOptions:
             help="Where the operators' modules are: corpus/operators of a checkout.",
         ),
     ] = None
-    seed: Annotated[int, typer.Option("--seed", help="Other data than the usual.")] = 0
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Other data than the usual.")] = 0
     cases: Annotated[
-        int | None, typer.Option("--cases", min=0, help="The most cases of a type row; 0: all. [3]")
+        int | None,
+        typer.Option("--cases", metavar="N", min=0, help="The most cases of a type row; 0: all. [3]"),
     ] = None
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes.")] = 1
+    jobs: Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, help="Processes.")] = 1
     again: Annotated[bool, typer.Option("--again", help="Ask also what the file has already.")] = False
     json: Json = False
     db: Db = None
     specs: Specs = None
 
 
-@evidence_app.command()
+@evidence_app.command(example="opdb evidence build --op Relu --soc SM8650")
 @with_option_groups
 def build(options: BuildOptions) -> None:
-    """Measure what ops and operators come to on every library and class of chips here, into the file that opdb ships.
+    """Measure what the libraries here make of ops and operators.
+
+    The answers go into the file that opdb ships, for every library and class of chips.
 
     What the file has already is not asked again: a build that was interrupted goes on.
     """
@@ -153,22 +161,29 @@ def _print_built(built: Built) -> None:
     )
 
 
-@evidence_app.command()
+@evidence_app.command(example="opdb evidence check --share 0.001")
 def check(
     share: Annotated[
-        float, typer.Option("--share", help="Which part of the cells of the libraries here, e.g. 0.01.")
+        float,
+        typer.Option(
+            "--share", metavar="X", help="Which part of the cells of the libraries here, e.g. 0.01."
+        ),
     ] = 0.01,
     seed: Annotated[
-        int | None, typer.Option("--seed", help="Which ones; by default the date, e.g. 20261127.")
+        int | None,
+        typer.Option("--seed", metavar="N", help="Which ones; by default the date, e.g. 20261127."),
     ] = None,
     library: Libraries = None,
     file: File = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, help="Processes.")] = 1,
     json: Json = False,
     db: Db = None,
     specs: Specs = None,
 ) -> None:
-    """Measure a random share again; exit 1 where a library says otherwise than the file."""
+    """Measure a random share of the file again.
+
+    Exit 1 where a library says otherwise than the file.
+    """
     from datetime import UTC, datetime
 
     from opdb.measure.evidence.check import check as run
@@ -199,7 +214,7 @@ def check(
         raise typer.Exit(1)
 
 
-@evidence_app.command()
+@evidence_app.command(example="opdb evidence export -o mine.jsonl.gz")
 def export(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write it, e.g. mine.jsonl.gz.")
@@ -210,7 +225,10 @@ def export(
     json: Json = False,
     db: Db = None,
 ) -> None:
-    """Write what was measured in this database, its conformance runs, as a file for 'opdb evidence merge'."""
+    """Write what this database has measured, for a colleague.
+
+    Its conformance runs, as a file for 'opdb evidence merge'.
+    """
     from opdb.catalog.evidence.format import write
     from opdb.catalog.evidence.merge import merge as merge_into
     from opdb.measure.evidence.runs import own_evidence
@@ -230,9 +248,11 @@ def export(
         print(f"{output}: {len(found)} cells of {len(found.runs)} runs, {size} bytes")
 
 
-@evidence_app.command()
+@evidence_app.command(example="opdb evidence merge theirs.jsonl.gz")
 def merge(
-    file: Annotated[Path, typer.Argument(help="A file that 'opdb evidence export' or 'build' wrote.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A file that 'opdb evidence export' or 'build' wrote.")
+    ],
     into: Annotated[
         Path | None,
         typer.Option("--into", metavar="FILE", help="Into this file of evidence, not the database."),
@@ -240,7 +260,10 @@ def merge(
     json: Json = False,
     db: Db = None,
 ) -> None:
-    """Take in what a colleague measured: newer cells replace older ones; what an emulator and a device say stays apart."""
+    """Take in what a colleague measured.
+
+    Newer cells replace older ones; what an emulator and a device say stays apart.
+    """
     from opdb.catalog.evidence.format import read, write
     from opdb.catalog.evidence.merge import merge as merge_into
 
@@ -265,9 +288,12 @@ def merge(
     )
 
 
-@evidence_app.command()
+@evidence_app.command(example="opdb evidence show")
 def show(file: File = None, json: Json = False) -> None:
-    """List the runs of a file: which library, for which chip, where, when and how, and how many cells."""
+    """List the runs of a file of evidence.
+
+    Which library, for which chip, where, when and how, and how many cells.
+    """
     from collections import Counter
 
     from opdb.cli.options import Format

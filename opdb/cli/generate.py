@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opdb.cli.help import EXTEND, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
 from opdb.cli.options import Json, Ops, known_op
 from opdb.cli.output import print_json
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from opdb.codegen.writer import Difference, Outcome
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command()(generate)
+def add_to(app: App) -> None:
+    app.command(example="opdb generate --check", group=EXTEND)(generate)
 
 
 #: Cache of rendered outputs with their inputs, below the root of the checkout (opdb.codegen.cache).
@@ -60,9 +61,7 @@ class GenerateOptions:
 
 @with_option_groups
 def generate(
-    targets: Annotated[
-        list[str] | None, typer.Argument(metavar="[TARGET]...", help="Only these outputs.")
-    ] = None,
+    targets: Annotated[list[str] | None, typer.Argument(metavar="TARGET", help="Only these outputs.")] = None,
     options: GenerateOptions = GenerateOptions(),
 ) -> None:
     """Regenerate everything that the specs determine."""

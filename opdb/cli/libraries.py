@@ -6,21 +6,21 @@ from typing import Annotated
 
 import typer
 
+from opdb.cli import completion
+from opdb.cli.help import MAINTAIN, App
 from opdb.cli.options import Format, Json
 from opdb.cli.output import print_json, print_rows
 
-libraries_app = typer.Typer(
-    help="Install and list versions of Qualcomm's QNN libraries, side by side.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+libraries_app = App(
+    "libraries", example="opdb libraries list", help="Install and list versions of Qualcomm's QNN libraries."
 )
 
 
-def add_to(app: typer.Typer) -> None:
-    app.add_typer(libraries_app, name="libraries")
+def add_to(app: App) -> None:
+    app.add(libraries_app, MAINTAIN)
 
 
-@libraries_app.command()
+@libraries_app.command(example="opdb libraries install 2.51")
 def install(
     version: Annotated[
         str,
@@ -28,7 +28,10 @@ def install(
     ],
     json: Json = False,
 ) -> None:
-    """Download a version of the wheel onnxruntime-qnn and unpack it next to the others; installed Python packages do not change."""
+    """Download a version of QNN's libraries next to the others.
+
+    They come with the wheel onnxruntime-qnn, which is unpacked into opdb's folder; installed Python packages do not change.
+    """
     from opdb.runtime.qnn.install import install as unpack
 
     libraries, new = unpack(version)
@@ -41,21 +44,29 @@ def install(
     )
 
 
-@libraries_app.command()
+@libraries_app.command(example="opdb libraries chips --number 57")
 def chips(
     qnn: Annotated[
         str | None,
         typer.Option(
-            "--qnn", metavar="VERSION", help="QNN's version, e.g. 2.51; default the installed wheel."
+            "--qnn",
+            metavar="VERSION",
+            help="QNN's version, e.g. 2.51; default the installed wheel.",
+            autocompletion=completion.sdks,
         ),
     ] = None,
     number: Annotated[
         list[int] | None,
-        typer.Option("--number", help="Number of a SoC in QNN; may be repeated.  Default: 1 to 140."),
+        typer.Option(
+            "--number", metavar="N", help="Number of a SoC in QNN; may be repeated.  Default: 1 to 140."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Ask the HTP library for every chip that it opens: its name, its Hexagon version, and whether it has fp16 and bf16."""
+    """Ask the HTP library which chips it opens.
+
+    Shows the name of each, its Hexagon version, and whether it has fp16 and bf16.
+    """
     from opdb.execute.libraries.chips import NUMBERS, rows
     from opdb.runtime.qnn.libraries import find, installed
 
@@ -66,9 +77,12 @@ def chips(
         print_rows(found, ("qnn_version", "soc_model", "name", "arch", "fp16", "bf16"), Format.table)
 
 
-@libraries_app.command("list")
+@libraries_app.command("list", example="opdb libraries list --json")
 def list_(json: Json = False) -> None:
-    """List the QNN libraries of this machine, asked one by one; 'opdb doctor' says what they can do."""
+    """List the QNN libraries of this machine.
+
+    Each is asked in a process of its own; 'opdb doctor' says what they can do.
+    """
     from opdb.core.errors import OpdbError
     from opdb.execute.libraries.report import CURE, library_rows
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opdb.cli import completion
 from opdb.core import plugins
 
 if TYPE_CHECKING:
@@ -29,11 +30,27 @@ Db = Annotated[
 ]
 Specs = Annotated[Path | None, typer.Option("--specs", metavar="DIR", help="Folder of specs [OPDB_SPECS].")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys.")]
-Ops = Annotated[list[str] | None, typer.Option("--op", metavar="NAME", help="Only this op; may be repeated.")]
-Op = Annotated[str | None, typer.Option("--op", metavar="NAME", help="Only this op.")]
-Backend = Annotated[str | None, typer.Option("--backend", metavar="NAME", help="QNN backend: CPU, HTP...")]
-Soc = Annotated[str | None, typer.Option("--soc", metavar="NAME", help="SoC, e.g. SM8650, '8 Gen 3'.")]
-Sdk = Annotated[str | None, typer.Option("--sdk", metavar="VERSION", help="QNN SDK, e.g. 2.47.")]
+Ops = Annotated[
+    list[str] | None,
+    typer.Option("--op", metavar="OP", help="Only this op; may be repeated.", autocompletion=completion.ops),
+]
+Op = Annotated[
+    str | None, typer.Option("--op", metavar="OP", help="Only this op.", autocompletion=completion.ops)
+]
+Backend = Annotated[
+    str | None,
+    typer.Option(
+        "--backend", metavar="BACKEND", help="QNN backend: CPU, HTP...", autocompletion=completion.backends
+    ),
+]
+Soc = Annotated[
+    str | None,
+    typer.Option("--soc", metavar="SOC", help="SoC, e.g. SM8650, '8 Gen 3'.", autocompletion=completion.socs),
+]
+Sdk = Annotated[
+    str | None,
+    typer.Option("--sdk", metavar="VERSION", help="QNN SDK, e.g. 2.47.", autocompletion=completion.sdks),
+]
 
 Execution = Annotated[
     str | None,
@@ -61,7 +78,9 @@ GraphName = Annotated[
         "--graph", metavar="NAME", help="Name of the model's graph; of op configs, the only one to compile."
     ),
 ]
-Dtype = Annotated[str, typer.Option("--dtype", help="What float32 tensors become: f32 or f16.")]
+Dtype = Annotated[
+    str, typer.Option("--dtype", metavar="TYPE", help="What float32 tensors become: f32 or f16.")
+]
 Decompose = Annotated[
     bool,
     typer.Option("--decompose", help="Break the program down to core ATen where a node has no mapping."),

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from opdb.cli import completion
+from opdb.cli.help import EXTEND, App
 from opdb.cli.option_groups import DatabaseOptions, SourceOptions, with_option_groups
 from opdb.cli.options import Json, known_op, open_catalog
 from opdb.cli.output import print_json
@@ -21,15 +23,13 @@ Kernel = Annotated[
     typer.Option("--kernel", metavar="FILE.c", help="C file with a kernel; may be repeated."),
 ]
 
-package_app = typer.Typer(
-    help="Make, check, and inspect op packages: libraries of custom ops.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+package_app = App(
+    "package", example="opdb package qnn LayerNorm -o package", help="Make, check, and inspect op packages."
 )
 
 
-def add_to(app: typer.Typer) -> None:
-    app.add_typer(package_app, name="package")
+def add_to(app: App) -> None:
+    app.add(package_app, EXTEND)
 
 
 def kernel_sources(given: list[Path] | None, specs: Path | None) -> list[Path]:
@@ -40,16 +40,24 @@ def kernel_sources(given: list[Path] | None, specs: Path | None) -> list[Path]:
     return [*(given or ()), *kernel_files(specs_folder(specs))]
 
 
-@package_app.command()
+@package_app.command(example="opdb package qnn LayerNorm -o package")
 @with_option_groups
 def qnn(
-    ops: Annotated[list[str], typer.Argument(metavar="OP...", help="The ops of the package.")],
+    ops: Annotated[
+        list[str], typer.Argument(metavar="OP", help="The ops of the package.", autocompletion=completion.ops)
+    ],
     folder: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="DIR", help="Output folder; default: ./<package>."),
     ] = None,
     backend: Annotated[
-        str, typer.Option("--backend", metavar="NAME", help="The QNN backend that loads it.")
+        str,
+        typer.Option(
+            "--backend",
+            metavar="BACKEND",
+            help="The QNN backend that loads it.",
+            autocompletion=completion.backends,
+        ),
     ] = PACKAGED,
     package: Annotated[
         str | None,
@@ -62,13 +70,17 @@ def qnn(
             "--soc",
             metavar="SOC",
             help="Size tiles for this chip's VTCM instead of the smallest chip's 2 MiB.",
+            autocompletion=completion.socs,
         ),
     ] = None,
     sources: SourceOptions = SourceOptions(),
     database: DatabaseOptions = DatabaseOptions(),
     json: Json = False,
 ) -> None:
-    """Generate a QNN op package from specs and kernels, and compile it."""
+    """Generate and compile a QNN op package.
+
+    It is made from specs and kernels.
+    """
     from opdb.catalog.targets.target import backend_name
     from opdb.execute.packages import package as op_package
 
@@ -109,10 +121,13 @@ def _made_json(made: PackageFolder, library: Path | None) -> dict[str, Any]:
     }
 
 
-@package_app.command()
+@package_app.command(example="opdb package check LayerNorm --tiling")
 @with_option_groups
 def check(
-    ops: Annotated[list[str], typer.Argument(metavar="OP...", help="Ops whose kernel has a 'tiling'.")],
+    ops: Annotated[
+        list[str],
+        typer.Argument(metavar="OP", help="Ops whose kernel has a 'tiling'.", autocompletion=completion.ops),
+    ],
     tiling: Annotated[
         bool,
         typer.Option(
@@ -122,7 +137,10 @@ def check(
     database: DatabaseOptions = DatabaseOptions(),
     json: Json = False,
 ) -> None:
-    """Check that kernels give the same results tile by tile as on whole tensors, and read nothing else."""
+    """Check that kernels work tile by tile as on whole tensors.
+
+    The results have to be the same, and a tile reads nothing else.
+    """
     from dataclasses import asdict
 
     from opdb.measure.conformance import tiles
@@ -140,14 +158,22 @@ def check(
         raise typer.Exit(1)
 
 
-@package_app.command()
+@package_app.command(example="opdb package inspect libQnnMine.so")
 def inspect(
     library: Annotated[Path, typer.Argument(metavar="LIBRARY", help="An op package, e.g. libQnnMine.so.")],
-    soc: Annotated[str, typer.Option("--soc", metavar="SOC", help="The chip that HTP emulates.")] = "SM8650",
+    soc: Annotated[
+        str,
+        typer.Option(
+            "--soc", metavar="SOC", help="The chip that HTP emulates.", autocompletion=completion.socs
+        ),
+    ] = "SM8650",
     no_load: Annotated[bool, typer.Option("--no-load", help="Only read the file; run none of it.")] = False,
     json: Json = False,
 ) -> None:
-    """Show what a library of custom ops is: its machine, interface, ops, and what it needs."""
+    """Show what a library of custom ops is and needs.
+
+    Its machine, interface, ops, and the libraries that it loads.
+    """
     from dataclasses import asdict
 
     from opdb.catalog.targets.target import soc_name
@@ -169,10 +195,15 @@ def inspect(
     print(f"ops       {said}")
 
 
-@package_app.command()
+@package_app.command(example="opdb package matrix libQnnMine.so --soc SM8650")
 def matrix(
     library: Annotated[Path, typer.Argument(metavar="LIBRARY", help="An op package, e.g. libQnnMine.so.")],
-    soc: Annotated[str, typer.Option("--soc", metavar="SOC", help="The chip that HTP emulates.")] = "SM8650",
+    soc: Annotated[
+        str,
+        typer.Option(
+            "--soc", metavar="SOC", help="The chip that HTP emulates.", autocompletion=completion.socs
+        ),
+    ] = "SM8650",
     json: Json = False,
 ) -> None:
     """Try an op package with each installed version of QNN."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from opdb.cli import completion
 from opdb.cli.options import Format, Json, Timeout, check_timeout
 from opdb.cli.output import print_json, print_rows
 from opdb.core.errors import OpdbError
@@ -26,7 +27,7 @@ COLUMNS = ("what", "pairs", "table", "signs", "left_out", "its_signs", "model", 
 def build_table(
     models: Annotated[
         list[str] | None,
-        typer.Argument(metavar="MODEL...", help="Models as for 'opdb cost': files, or module:callable."),
+        typer.Argument(metavar="MODEL", help="Models as for 'opdb cost': files, or module:callable."),
     ] = None,
     listed: Annotated[
         Path | None, typer.Option("--models", metavar="FILE", help="More models, one on each line.")
@@ -41,15 +42,27 @@ def build_table(
             "--pairs", metavar="FILE", help="Keep measurements in this file, and reuse those that are in it."
         ),
     ] = None,
-    soc: Annotated[str, typer.Option("--soc", metavar="NAME", help="The chip that is simulated.")] = "SA8255",
+    soc: Annotated[
+        str,
+        typer.Option(
+            "--soc", metavar="SOC", help="The chip that is simulated.", autocompletion=completion.socs
+        ),
+    ] = "SA8255",
     qnn: Annotated[
         str | None,
-        typer.Option("--qnn", metavar="VERSION", help="QNN's libraries: a version or a folder. [2.51]"),
+        typer.Option(
+            "--qnn",
+            metavar="VERSION",
+            help="QNN's libraries: a version or a folder. [2.51]",
+            autocompletion=completion.sdks,
+        ),
     ] = None,
     timeout: Timeout = 600.0,
     json: Json = False,
 ) -> None:
-    """Build the table of prices that candidates are compared by, from models, and say how well it predicts.
+    """Build the table of prices that candidates are compared by.
+
+    From models; it says how well the table predicts.
 
     Each model is finalized as it is and with one thing changed, over and over: another form of an operator, an erratum ignored, a kind
     of op left out; in fp16, 8a8w and 16a8w.  Prices are fitted to what that changes.  The figures printed are rank

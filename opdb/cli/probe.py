@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from opdb.cli import completion
+from opdb.cli.help import MEASURE, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
 from opdb.cli.options import Dask, Json, Ops, check_workers, known_op
 from opdb.cli.output import print_json
@@ -19,8 +21,8 @@ if TYPE_CHECKING:
     from opdb.measure.sweeps.sweep import Progress, Summary
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command()(probe)
+def add_to(app: App) -> None:
+    app.command(example="opdb probe --op Softmax --soc SM8650 --count 50", group=MEASURE)(probe)
 
 
 @dataclass(frozen=True)
@@ -29,10 +31,19 @@ class ProbeOptions:
 
     op: Ops = None
     backend: Annotated[
-        list[str] | None, typer.Option("--backend", metavar="NAME", help="CPU or HTP; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--backend",
+            metavar="BACKEND",
+            help="CPU or HTP; may be repeated.",
+            autocompletion=completion.backends,
+        ),
     ] = None
     soc: Annotated[
-        list[str] | None, typer.Option("--soc", metavar="NAME", help="SoC for HTP; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--soc", metavar="SOC", help="SoC for HTP; may be repeated.", autocompletion=completion.socs
+        ),
     ] = None
     qnn: Annotated[
         str | None,
@@ -41,22 +52,26 @@ class ProbeOptions:
             "--sdk",
             metavar="WHICH",
             help="QNN's libraries: a version of QNN or of the wheel, or a folder.",
+            autocompletion=completion.sdks,
         ),
     ] = None
     count: Annotated[
-        int, typer.Option("--count", "-n", min=1, help="Configs for each op, backend and SoC.")
+        int, typer.Option("--count", "-n", metavar="N", min=1, help="Configs for each op, backend and SoC.")
     ] = 200
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the generated configs.")] = 0
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the generated configs.")] = 0
     execute: Annotated[
         int,
-        typer.Option("--execute", min=0, help="Finalize and execute one config in this many; 0: none."),
+        typer.Option(
+            "--execute", metavar="N", min=0, help="Finalize and execute one config in this many; 0: none."
+        ),
     ] = 20
     budget: Annotated[
         float | None,
         typer.Option("--budget", metavar="SECONDS", help="Stop after this time; the same command continues."),
     ] = None
     jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="Processes; one per core by default.")
+        int | None,
+        typer.Option("--jobs", "-j", metavar="N", min=1, help="Processes; one per core by default."),
     ] = None
     dask: Dask = None
     timeout: Annotated[
@@ -85,7 +100,10 @@ class ProbeOptions:
 
 @with_option_groups
 def probe(options: ProbeOptions) -> None:
-    """Compare opdb's verdicts with those of the vendor's libraries on generated op configs."""
+    """Compare opdb's verdicts with those of Qualcomm's libraries.
+
+    Both judge generated op configs.
+    """
     options.check()
     from opdb.measure.sweeps.sweep import SOCS, Limits, sweep
     from opdb.runtime.qnn.libraries import find

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opdb.cli import completion
+from opdb.cli.help import App
 from opdb.cli.option_groups import DatabaseOptions, SourceOptions, with_option_groups
 from opdb.cli.options import Json, known_op
 from opdb.cli.output import print_json
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from opdb.plugins.cloud_ai.codegen.aic import Counts
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: App) -> None:
     """Nothing to do: importing this module adds the command to the group ``package``."""
 
 
@@ -48,10 +50,12 @@ class SlotOptions:
         return Counts(inputs, outputs, frozenset(self.without or ()))
 
 
-@package_app.command()
+@package_app.command(example="opdb package aic LayerNorm -o package")
 @with_option_groups
 def aic(
-    ops: Annotated[list[str], typer.Argument(metavar="OP...", help="The ops of the package.")],
+    ops: Annotated[
+        list[str], typer.Argument(metavar="OP", help="The ops of the package.", autocompletion=completion.ops)
+    ],
     api: Annotated[
         str,
         typer.Option(
@@ -77,7 +81,10 @@ def aic(
     database: DatabaseOptions = DatabaseOptions(),
     json: Json = False,
 ) -> None:
-    """Generate a custom-op package for Qualcomm Cloud AI from specs and kernels, and compile it."""
+    """Generate and compile a package for Qualcomm Cloud AI.
+
+    Its custom ops are made from specs and kernels.
+    """
     from opdb.plugins.cloud_ai import aic_package
     from opdb.plugins.cloud_ai.codegen.aic import Choice
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from opdb.cli.help import CHECK, App
 from opdb.cli.options import Format, Timeout
 from opdb.cli.output import print_rows
 from opdb.core.errors import OpdbError
@@ -18,13 +19,14 @@ if TYPE_CHECKING:
 COLUMNS = ("instruction", "place", "op", "torch", "source", "module", "ms", "cycles", "gap", "note")
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("debug")(debug_program)
+def add_to(app: App) -> None:
+    app.command("debug", example="opdb debug model.pte --inputs inputs.pt", group=CHECK)(debug_program)
 
 
 def debug_program(
     model: Annotated[
-        Path, typer.Argument(help="A program of ExecuTorch (.pte) lowered with OpdbPartitioner.")
+        Path,
+        typer.Argument(metavar="FILE", help="A program of ExecuTorch (.pte) lowered with OpdbPartitioner."),
     ],
     etrecord: Annotated[
         Path | None,
@@ -51,12 +53,16 @@ def debug_program(
         ),
     ] = 0.01,
     timeout: Timeout = 600.0,
-    format_: Annotated[Format, typer.Option("--format", help="Output format.")] = Format.table,
+    format_: Annotated[
+        Format, typer.Option("--format", metavar="FORMAT", help="table, json, csv, md or html.")
+    ] = Format.table,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file.")
     ] = None,
 ) -> None:
-    """Run a program and show each op of its delegates: time, source line, module, distance from PyTorch; exit 1 if one departs.
+    """Find the op of a program whose result is wrong.
+
+    Shows each op of its delegates: time, source line, module, distance from PyTorch.  Exit 1 if one departs.
 
     The program runs in a child process by ExecuTorch's runtime.  HTP's cycles and times are those of the emulation here.
     """

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from opdb.cli.help import BUILD, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
 from opdb.plugins.executorch.demo import PTE
 
@@ -28,8 +29,8 @@ NEXT = (
 )
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command()(demo)
+def add_to(app: App) -> None:
+    app.command(example="opdb demo --report report", group=BUILD)(demo)
 
 
 @with_option_groups
@@ -39,7 +40,10 @@ def demo(
     ] = Path("report"),
     database: DatabaseOptions = DatabaseOptions(),
 ) -> None:
-    """Take a real model from PyTorch to Qualcomm's libraries, compare, and write a report."""
+    """Take a model from PyTorch to Qualcomm's libraries.
+
+    Compares each step with PyTorch, and writes a report.
+    """
     import torch
 
     from opdb.cli.conformance import run_and_report
