@@ -35,9 +35,17 @@ def words() -> list[str]:
 
 def ops(incomplete: str) -> Iterator[str]:
     """The names of ops that begin so, in any case."""
-    from opdb.generated.constants.ops import OPS
+    from opdb.generated.constants import ops as constants
 
-    return _beginning(OPS, incomplete)
+    classes = (value for name, value in vars(constants).items() if name.startswith("Op"))
+    return _beginning(dict.fromkeys(c.op_name for c in classes), incomplete)
+
+
+def questions(incomplete: str) -> Iterator[str]:
+    """The questions of ``opdb query`` that begin so."""
+    from opdb.catalog.query import QUESTIONS
+
+    return _beginning(QUESTIONS, incomplete)
 
 
 def socs(incomplete: str) -> Iterator[str]:
@@ -62,4 +70,6 @@ def sdks(incomplete: str) -> Iterator[str]:
 
 
 def _beginning(names: Iterable[str], incomplete: str) -> Iterator[str]:
-    return (name for name in names if name.lower().startswith(incomplete.lower()))
+    """The names that begin so; in lower case if that is how they are typed, since a shell only completes the same letters."""
+    spelled = str.lower if incomplete and incomplete == incomplete.lower() else str
+    return (spelled(name) for name in names if name.lower().startswith(incomplete.lower()))

@@ -79,13 +79,14 @@ def run(
     opened, catalog = database.synced()
     names = [known_op(name, catalog.ops) for name in op or ()] or None
     command = "opdb " + " ".join(sys.argv[1:])
+    from opdb.catalog.targets.target import soc_name
     from opdb.measure.conformance.cases import DEFAULT_SOCS
     from opdb.measure.conformance.executors import USUAL
     from opdb.measure.conformance.run import run as run_cases
 
     with _progress() as progress:
         summary = run_cases(
-            catalog, opened, names, executor or USUAL, soc or DEFAULT_SOCS, seed, jobs or 1, progress,
+            catalog, opened, names, executor or USUAL, [soc_name(s) for s in soc or DEFAULT_SOCS], seed, jobs or 1, progress,
             dask=dask, only=case or (), resume=resume, command=command,
         )  # fmt: skip
     if json:

@@ -33,6 +33,10 @@ class _Costs(Group):
         known = bool(args) and args[0] in self.commands
         return super().parse_args(ctx, args if known else [ESTIMATE, *args])
 
+    def get_help(self, ctx: Any) -> str:
+        estimate = self.commands[ESTIMATE]
+        return estimate.get_help(type(ctx)(estimate, info_name=ctx.info_name, parent=ctx.parent))
+
 
 class _Estimate(Command):
     """The default command; its help calls it opdb cost, since its name is never written."""
@@ -69,9 +73,9 @@ def cost(
 ) -> None:
     """Estimate the latency of a model on a chip, without a device.
 
-    Qualcomm's own library simulates a graph when it is finalized, in a child process.  Exit 1 if it refuses the graph, or where --fail-over or
-    --fail-spill is exceeded.  docs/guides/cost.md says what the figures are worth.  `opdb cost build-table` makes the
-    table of prices by which candidates are compared.
+    Qualcomm's own library simulates a graph when it is finalized, in a child process.  Exit 1 if it refuses the graph, or where
+    --fail-over or --fail-spill is exceeded.  docs/guides/cost.md says what the figures are worth.  `opdb cost build-table` makes
+    the table of prices by which candidates are compared.
     """
     from opdb.cli.cost_output import document, print_found
 

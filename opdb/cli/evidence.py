@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -112,6 +112,9 @@ def build(options: BuildOptions) -> None:
             raise OpdbError(
                 f"--precision {name}: no such precision; one of {', '.join(operators.PRECISIONS)}"
             )
+    from opdb.catalog.targets.target import soc_name
+
+    options = replace(options, soc=[soc_name(s) for s in options.soc] if options.soc else None)
     _, catalog = synced(options.db, options.specs)
     path, built = options.file or shipped_path(), []
     if options.part is not Part.operators and not options.torch_op:

@@ -10,7 +10,7 @@ An example is one line that fits 80 columns; tests/cli/test_help.py parses each 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
@@ -83,6 +83,13 @@ class _Help:
             if some:
                 with formatter.section(title):
                     formatter.write_dl(some)
+        for title, rows in self.more().items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+    def more(self) -> Mapping[str, list[tuple[str, str]]]:
+        """Further sections of the help: names and what they mean."""
+        return {}
 
     def format_epilog(self: Any, ctx: Context, formatter: Any) -> None:
         if self.epilog:

@@ -26,7 +26,7 @@ import_app = App(
 )
 export_app = App(
     "export",
-    example="opdb export xml LayerNorm -o package.xml",
+    example="opdb export xml LayerNorm --package Mine -o mine.xml",
     help="Write files for Qualcomm's SDK from the specs.",
 )
 
@@ -182,7 +182,7 @@ def import_docs(
     )
 
 
-@export_app.command("xml", example="opdb export xml LayerNorm -o package.xml")
+@export_app.command("xml", example="opdb export xml LayerNorm --package Mine -o mine.xml")
 @with_option_groups
 def export_xml(
     ops: Annotated[

@@ -40,7 +40,7 @@ Op = Annotated[
 Backend = Annotated[
     str | None,
     typer.Option(
-        "--backend", metavar="BACKEND", help="QNN backend: CPU, HTP...", autocompletion=completion.backends
+        "--backend", metavar="BACKEND", help="QNN backend, e.g. HTP.", autocompletion=completion.backends
     ),
 ]
 Soc = Annotated[
@@ -220,15 +220,16 @@ def open_catalog(db: str | None, specs: Path | None = None) -> Catalog:
 
 
 def known_op(name: str, known: object) -> str:
-    """``name`` if it is one of ``known``.  Raises OpdbError with the closest one."""
+    """The one of ``known`` with this name, in any case.  Raises OpdbError with the closest one."""
     import difflib
 
     from opdb.core.errors import OpdbError
+    from opdb.core.names import spelled
 
     names = list(known)  # type: ignore[call-overload]
-    if name in names:
-        return name
-    close = difflib.get_close_matches(name, names, 1) or [n for n in names if n.lower() == name.lower()]
+    if (found := spelled(name, names)) in names:
+        return found
+    close = difflib.get_close_matches(name, names, 1)
     hint = (
         f"; did you mean '{close[0]}'?"
         if close

@@ -24,7 +24,7 @@ Kernel = Annotated[
 ]
 
 package_app = App(
-    "package", example="opdb package qnn LayerNorm -o package", help="Make, check, and inspect op packages."
+    "package", example="opdb package qnn LayerNorm --package Mine -o mine", help="Make, check, and inspect op packages."
 )
 
 
@@ -40,7 +40,7 @@ def kernel_sources(given: list[Path] | None, specs: Path | None) -> list[Path]:
     return [*(given or ()), *kernel_files(specs_folder(specs))]
 
 
-@package_app.command(example="opdb package qnn LayerNorm -o package")
+@package_app.command(example="opdb package qnn LayerNorm --package Mine -o mine")
 @with_option_groups
 def qnn(
     ops: Annotated[
@@ -121,7 +121,7 @@ def _made_json(made: PackageFolder, library: Path | None) -> dict[str, Any]:
     }
 
 
-@package_app.command(example="opdb package check LayerNorm --tiling")
+@package_app.command(example="opdb package check Sharpen --tiling")
 @with_option_groups
 def check(
     ops: Annotated[

@@ -105,6 +105,7 @@ def probe(options: ProbeOptions) -> None:
     Both judge generated op configs.
     """
     options.check()
+    from opdb.catalog.targets.target import soc_name
     from opdb.measure.sweeps.sweep import SOCS, Limits, sweep
     from opdb.runtime.qnn.libraries import find
 
@@ -115,7 +116,7 @@ def probe(options: ProbeOptions) -> None:
     limits = Limits(options.budget, options.timeout, options.memory << 20)
     with _progress() as progress, _interrupts() as interrupts:
         summary = sweep(
-            catalog, opened, names, backends, options.soc or SOCS, libraries=libraries, count=options.count,
+            catalog, opened, names, backends, [soc_name(s) for s in options.soc or SOCS], libraries=libraries, count=options.count,
             seed=options.seed, execute=options.execute, jobs=options.jobs, dask=options.dask, limits=limits,
             command="opdb " + " ".join(sys.argv[1:]), progress=progress, stop=lambda: bool(interrupts),
         )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opdb.cli import completion
-from opdb.cli.help import ASK, App
+from opdb.cli.help import ASK, App, Command
 from opdb.cli.option_groups import with_option_groups
 from opdb.cli.options import Backend, Db, Format, Json, Op, Ops, Sdk, Soc, store
 from opdb.cli.output import print_rows
@@ -21,8 +21,17 @@ if TYPE_CHECKING:
     from opdb.catalog.query import Filters
 
 
+class _Query(Command):
+    """The command query, whose help lists the questions."""
+
+    def more(self) -> Mapping[str, list[tuple[str, str]]]:
+        from opdb.catalog.query import QUESTIONS
+
+        return {"Questions": [(q.name, q.about) for q in QUESTIONS.values()]}
+
+
 def add_to(app: App) -> None:
-    app.command(example="opdb query support --op MatMul --soc SM8650", group=ASK)(query)
+    app.command(cls=_Query, example="opdb query support --op MatMul --soc SM8650", group=ASK)(query)
     app.command(example="opdb diff HTP:SM8550 HTP:SM8750 --op MatMul", group=ASK)(diff)
 
 
@@ -120,8 +129,8 @@ def query(
         str,
         typer.Argument(
             metavar="QUESTION",
-            help="ops, params, types, torch, rules, backends, socs, errata, support, evidence, runs, agreement,"
-            " census or coverage.",
+            autocompletion=completion.questions,
+            help="What to list; see below.",
         ),
     ],
     options: QueryOptions,

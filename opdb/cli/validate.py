@@ -52,11 +52,11 @@ class ValidateOptions:
     lenient: Lenient = False
     json: Json = False
 
-    def check_against(self) -> None:
+    def check_against(self, target: Target) -> None:
         """Raises OpdbError for an unknown --against, and without a backend whose library can be asked."""
         if self.against not in (None, "vendor"):
             raise OpdbError(f"--against {self.against}: only 'vendor' is known")
-        if self.against and self.target.backend is None:
+        if self.against and target.backend is None:
             raise OpdbError(f"--against vendor needs {', or '.join(_askable())}")
 
 
@@ -75,7 +75,7 @@ def validate(
     from opdb.judge.validate import check
 
     target = options.target.target()
-    options.check_against()
+    options.check_against(target)
     failed = False
     with ExitStack() as done:
         worker = done.enter_context(_vendor(target)) if options.against else None

@@ -10,6 +10,7 @@ from opdb.codegen import errata_docs
 from opdb.codegen.errata import at_run_time
 from opdb.codegen.rules import rule_view
 from opdb.core.errors import OpdbError
+from opdb.core.names import spelled
 from opdb.judge.errata.policy import decide
 from opdb.runtime.binding import TYPES_SENTENCE
 from opdb.runtime.errata import record_path
@@ -30,6 +31,7 @@ STRUCTURE = {
 def explain(catalog: Catalog, rule_id: str) -> dict[str, Any]:
     """Facts about ``rule_id`` (e.g. LayerNorm.C3) with stable keys.  Raises OpdbError with the nearest id."""
     op_name, _, rule = rule_id.partition(".")
+    op_name = spelled(op_name, catalog.ops)
     if op_name not in catalog.ops:
         close = difflib.get_close_matches(op_name, catalog.ops, 1)
         raise OpdbError(
@@ -37,6 +39,7 @@ def explain(catalog: Catalog, rule_id: str) -> dict[str, Any]:
             + (f"; did you mean '{close[0]}'?" if close else "; 'opdb query ops' lists them")
         )
     op = catalog.compiled(op_name)
+    rule = spelled(rule, op.rule_ids())
     if rule not in op.rule_ids():
         close = difflib.get_close_matches(rule, op.rule_ids(), 1)
         hint = (
@@ -45,7 +48,7 @@ def explain(catalog: Catalog, rule_id: str) -> dict[str, Any]:
             else f"; {op_name} has {', '.join(op.rule_ids())}"
         )
         raise OpdbError(f"unknown rule '{rule_id}'{hint}")
-    facts: dict[str, Any] = {"rule": rule_id, "op": op_name, "package": op.definition.package}
+    facts: dict[str, Any] = {"rule": f"{op_name}.{rule}", "op": op_name, "package": op.definition.package}
     written = next(
         (
             r
