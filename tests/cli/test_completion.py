@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -26,8 +26,9 @@ def completed(*words: str, cwd: Path) -> list[str]:
         _opdb_completion opdb
         printf '%s\\n' "${{COMPREPLY[@]}}"
     """
+    env = {**os.environ, "PATH": f"{sysconfig.get_path('scripts')}:{os.environ['PATH']}"}
     done = subprocess.run(
-        [bash, "--norc", "-c", program], capture_output=True, text=True, cwd=cwd, check=True
+        [bash, "--norc", "-c", program], capture_output=True, text=True, cwd=cwd, env=env, check=True
     )
     assert "_opdb_completion" in done.stderr
     return done.stdout.split()
