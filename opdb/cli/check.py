@@ -170,7 +170,7 @@ def check(
     target.context()  # raises for an unknown backend or SoC before the model is loaded
     plan = _Plan(target, dims, recipe, floats)
     sys.path.insert(0, "")
-    with Stages(quiet=True) as stages:
+    with Stages(("export", "check")) as stages:
         if options.executorch:
             options.check_executorch()
             stages("ExecuTorch's export and edge passes, check")

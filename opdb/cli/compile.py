@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from opdb.runtime.qnn.graph import GraphOptions
 
 
+#: The stages of a context, in order.
+STAGES = ("read", "export", "lower", "quantize", "record", "open", "validate", "build", "finalize", "save")
+
+
 def add_to(app: App) -> None:
     app.command("compile", example="opdb compile model.onnx --soc SM8650 -o model.bin", group=BUILD)(
         compile_model
@@ -79,7 +83,7 @@ def _compiled(model: str, asked: Plan, options: CompileOptions) -> Compilation:
         worker = (
             None if options.output is None else done.enter_context(_opening(asked.target, options.timeout))
         )
-        stages = done.enter_context(Stages(quiet=options.json))
+        stages = done.enter_context(Stages(STAGES))
         made = context_graphs(model, asked, options, stages)
         settings = graph_options(made.graphs, asked.target.backend, options.precision, options.optimization)
         settings.check(str(asked.target.backend))

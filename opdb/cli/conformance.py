@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from opdb.cli.help import MEASURE, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
 from opdb.cli.options import Dask, Db, Json, Ops, check_workers, known_op, store
 from opdb.cli.output import print_json
-from opdb.cli.progress import STILL_SECONDS
+from opdb.cli.progress import working
 from opdb.core.errors import OpdbError
 from opdb.core.version import __version__
 from opdb.generated.constants.backends import PACKAGED
@@ -99,39 +98,9 @@ def run(
 
 @contextmanager
 def _progress() -> Iterator[Callable[[Progress], None]]:
-    """A progress bar on a terminal; else a line after ten seconds, then after twenty, ..."""
-    if not sys.stderr.isatty():
-        yield _Lines()
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("conformance", total=None)
-        yield lambda p: bar.update(
-            task, completed=p.done, total=p.total, description=f"{p.executor} {p.soc}".strip()
-        )
-
-
-class _Lines:
-    """Prints progress as plain lines on standard error, at growing intervals."""
-
-    def __init__(self) -> None:
-        self.begun = time.monotonic()
-        self.next = STILL_SECONDS
-
-    def __call__(self, p: Progress) -> None:
-        passed = time.monotonic() - self.begun
-        if passed >= self.next:
-            self.next *= 2
-            place = f"{p.executor} {p.soc}".strip()
-            print(
-                f"conformance: {p.done} of {p.total} on {place}, {passed:.0f} s so far",
-                file=sys.stderr,
-                flush=True,
-            )
+    """Counts the cases of each executor."""
+    with working("conformance") as stages:
+        yield lambda p: stages.count(p.done, p.total, f"{p.executor} {p.soc}".strip())
 
 
 def _summary_json(summary: RunSummary) -> dict[str, object]:
@@ -211,7 +180,7 @@ def torch_calls(
     name = known_op(op, catalog.ops)
     if library is not None:
         load_library(library)
-    with Calls(catalog) as calls:
+    with working("run torch's operators"), Calls(catalog) as calls:
         found = {t: list(calls.run(name, t)) for t in target or catalog.mappings(name)}
     wrong = False
     for t, results in found.items():
@@ -295,7 +264,8 @@ def report(
         _write_site(opened, output, run, force)
         return
     with_gaps = gaps or chosen is ReportFormat.html
-    text = write(opened.load_catalog(), opened, chosen.value, run=run, with_gaps=with_gaps)
+    with working("write the report"):
+        text = write(opened.load_catalog(), opened, chosen.value, run=run, with_gaps=with_gaps)
     if output is None:
         print(text, end="" if text.endswith("\n") else "\n")
         return
@@ -309,7 +279,8 @@ def _write_site(opened: Store, folder: Path | None, run: int | None, force: bool
 
     if folder is None:
         raise OpdbError("--format site writes a folder: name it with --output")
-    texts = site(opened.load_catalog(), opened, run=run)
+    with working("write the pages"):
+        texts = site(opened.load_catalog(), opened, run=run)
     write_folder(folder, texts, SITE_MANIFEST, {"opdb": __version__}, force)
     largest = max(len(t.encode()) for t in texts.values())
     print(f"{folder / 'index.html'}: {len(texts)} files, the largest of {largest} bytes")

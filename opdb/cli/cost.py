@@ -20,6 +20,7 @@ from opdb.core.errors import OpdbError
 if TYPE_CHECKING:
     from opdb.cli.cost_models import CostModel, CostModels, Estimator
     from opdb.cli.cost_output import Found
+    from opdb.cli.library_install import found_or_installed
     from opdb.measure.cost import Difference, Estimate
     from opdb.measure.cost.errata import ErratumPrice
 
@@ -99,9 +100,10 @@ def _found(model: str, options: CostOptions) -> Found:
 
     recipe, dtype = asked_recipe(options.quantize, options.model.dtype)
     chip = options.simulated_chip()
+    libraries = found_or_installed(options.qnn or QNN)
     with (
-        Stages(quiet=True) as stages,
-        Simulator(chip, libraries=options.qnn or QNN, timeout=options.timeout) as simulator,
+        Stages(("export", "lower", "quantize", "build", "finalize")) as stages,
+        Simulator(chip, libraries=libraries, timeout=options.timeout) as simulator,
     ):
         simulator.check_chip()  # before the model is loaded
         models = options.models(simulator.sdk, recipe, dtype, stages)

@@ -52,11 +52,11 @@ def init(database: DatabaseOptions, json: Json = False) -> None:
     That is all specs, and the evidence: what was measured with Qualcomm's libraries.
     """
     from opdb.catalog.migrate import upgrade
-    from opdb.cli.progress import waiting
+    from opdb.cli.progress import working
     from opdb.core.settings import database_url, specs_folder
 
     folder = specs_folder(database.specs)
-    with waiting("creating the tables and loading the specs"):
+    with working("create the tables and load the specs"):
         upgrade(database_url(database.db))
         opened = store(database.db)
         opened.load_shipped()
@@ -71,11 +71,14 @@ def sync(
     full: Annotated[bool, typer.Option("--full", help="Read unchanged files again too.")] = False,
 ) -> None:
     """Update the database from the specs, in one transaction."""
+    from opdb.cli.progress import working
     from opdb.core.settings import specs_folder
 
     opened = store(database.db)
-    opened.load_shipped()
-    _print_report(opened.sync(specs_folder(database.specs), full), opened.name, json)
+    with working("read the specs"):
+        opened.load_shipped()
+        report = opened.sync(specs_folder(database.specs), full)
+    _print_report(report, opened.name, json)
 
 
 def lint(specs: Specs = None, json: Json = False, db: Db = None) -> None:

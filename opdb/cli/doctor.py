@@ -38,7 +38,10 @@ def add_to(app: App) -> None:
 
 def doctor(json: Json = False) -> None:
     """Report what is installed, what is missing, and its cure."""
-    rows = examine()
+    from opdb.cli.progress import working
+
+    with working("ask the libraries"):
+        rows = examine()
     if json:
         print_json(rows)
         return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json as json_module
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +16,7 @@ from opdb.cli.option_groups import DatabaseOptions, with_option_groups
 from opdb.cli.options import Json
 from opdb.cli.output import print_json
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 
 if TYPE_CHECKING:
     from opdb.measure.conformance.reprobe import Observation
@@ -73,18 +73,21 @@ def probe(
     catalog = database.catalog()
     errata = _chosen(catalog, ident)
     from opdb.catalog.targets.target import soc_name
+    from opdb.cli.progress import working
     from opdb.measure.conformance.reprobe import observe
 
     chips = [soc_name(s) for s in soc or SOCS]
     seen: list[Observation] = []
-    for libraries, version in _libraries(qnn):
-        present = [e for e in errata if e.backend in libraries.present]
-        per_soc = [e for e in present if catalog.backends[e.backend].per_soc]
-        for chip in chips if per_soc else ():
-            print(f"QNN {version}, {chip}: {len(per_soc)} records", file=sys.stderr)
-            seen += observe(catalog, per_soc, libraries, version, chip)
-        once = [e for e in present if not catalog.backends[e.backend].per_soc]
-        seen += observe(catalog, once, libraries, version, "")
+    places = _libraries(qnn)
+    with working("run reproductions") as stages:
+        for libraries, version in places:
+            present = [e for e in errata if e.backend in libraries.present]
+            per_soc = [e for e in present if catalog.backends[e.backend].per_soc]
+            for chip in chips if per_soc else ():
+                stages.note(f"QNN {version}, {chip}: {counted(len(per_soc), 'record')}")
+                seen += observe(catalog, per_soc, libraries, version, chip)
+            once = [e for e in present if not catalog.backends[e.backend].per_soc]
+            seen += observe(catalog, once, libraries, version, "")
     if json:
         print_json([o.data() for o in seen])
         return
@@ -133,9 +136,10 @@ def _chosen(catalog: Catalog, idents: Sequence[str] | None) -> list[Erratum]:
 
 def _libraries(wanted: Sequence[str] | None) -> list[tuple[Libraries, str]]:
     """The libraries, each with its version of QNN, e.g. 2.47."""
-    from opdb.runtime.qnn.libraries import discover, find
+    from opdb.cli.library_install import found_or_installed
+    from opdb.runtime.qnn.libraries import discover
 
-    found = [find(w) for w in wanted] if wanted else list(discover())
+    found = [found_or_installed(w) for w in wanted] if wanted else list(discover())
     if not found:
         raise OpdbError("no QNN libraries are here; pip install 'opdb[qnn]'")
     named = [(each, ".".join(each.qnn_version().split(".")[:2])) for each in found]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,8 +16,10 @@ from opdb.cli.help import MEASURE, App
 from opdb.cli.option_groups import with_option_groups
 from opdb.cli.options import Db, Json, Ops, Specs, known_op, store, synced
 from opdb.cli.output import print_json
+from opdb.cli.progress import Stages, working
 from opdb.core import plugins
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 
 if TYPE_CHECKING:
     from opdb.catalog.evidence import Evidence
@@ -118,21 +121,17 @@ def build(options: BuildOptions) -> None:
     _, catalog = synced(options.db, options.specs)
     path, built = options.file or shipped_path(), []
     if options.part is not Part.operators and not options.torch_op:
-        built.append(_built_ops(catalog, path, options))
+        with working("measure ops") as stages:
+            built.append(_built_ops(catalog, path, options, stages))
     if options.part is not Part.ops and not options.op and not options.library:
         socs, how = tuple(options.soc or operators.SOCS), tuple(options.precision or operators.PRECISIONS)
-        built.append(
-            operators.build_flow(
-                catalog,
-                path,
-                socs,
-                how,
-                options.torch_op,
-                folder=options.modules,
-                again=options.again,
-                progress=_tell,
-            )
-        )
+        with working("measure operators") as stages:
+            built.append(
+                operators.build_flow(
+                    catalog, path, socs, how, options.torch_op,
+                    folder=options.modules, again=options.again, progress=partial(_count, stages),
+                )
+            )  # fmt: skip
     if options.json:
         print_json([vars(b) | {"path": str(b.path), "seconds": round(b.seconds, 3)} for b in built])
         return
@@ -140,7 +139,7 @@ def build(options: BuildOptions) -> None:
         _print_built(each)
 
 
-def _built_ops(catalog: Catalog, path: Path, options: BuildOptions) -> Built:
+def _built_ops(catalog: Catalog, path: Path, options: BuildOptions, stages: Stages) -> Built:
     """Measures QNN's ops with the libraries."""
     from opdb.measure.evidence.build import build as run
     from opdb.measure.evidence.chips import places
@@ -151,7 +150,7 @@ def _built_ops(catalog: Catalog, path: Path, options: BuildOptions) -> Built:
     asked = places(catalog, options.library or (), options.soc or ())
     return run(
         catalog, path, asked, names,
-        seed=options.seed, limit=most, jobs=options.jobs, again=options.again, progress=_tell,
+        seed=options.seed, limit=most, jobs=options.jobs, again=options.again, progress=partial(_count, stages),
     )  # fmt: skip
 
 
@@ -195,7 +194,8 @@ def check(
     chosen = int(f"{datetime.now(UTC):%Y%m%d}") if seed is None else seed
     print(f"evidence: {share:g} of the cells, --seed {chosen}", file=sys.stderr, flush=True)
     _, catalog = synced(db, specs)
-    found = run(catalog, _read(file), places(catalog, library or ()), share, chosen, jobs)
+    with working("measure again"):
+        found = run(catalog, _read(file), places(catalog, library or ()), share, chosen, jobs)
     if json:
         told = {"differences": list(map(str, found.differences)), "stale": list(map(str, found.stale)),
                 "flaky": [f"{key}: {names}" for key, names in found.flaky]}  # fmt: skip
@@ -324,9 +324,5 @@ def _read(file: Path | None) -> Evidence:
     return read(file or shipped_path())
 
 
-def _tell(p: Progress) -> None:
-    print(
-        f"evidence: {p.done} of {p.total} shares, {p.measured} cells measured, last {p.place}, {p.seconds:.0f} s",
-        file=sys.stderr,
-        flush=True,
-    )
+def _count(stages: Stages, p: Progress) -> None:
+    stages.count(p.done, p.total, f"{counted(p.measured, 'cell')} measured, last {p.place}")

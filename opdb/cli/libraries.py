@@ -24,7 +24,10 @@ def add_to(app: App) -> None:
 def install(
     version: Annotated[
         str,
-        typer.Argument(metavar="VERSION", help="Of onnxruntime-qnn, e.g. 2.7.0; or the file of its wheel."),
+        typer.Argument(
+            metavar="VERSION",
+            help="Of QNN, e.g. 2.51, or of onnxruntime-qnn, e.g. 2.7.0; or the file of its wheel.",
+        ),
     ],
     json: Json = False,
 ) -> None:
@@ -32,9 +35,11 @@ def install(
 
     They come with the wheel onnxruntime-qnn, which is unpacked into opdb's folder; installed Python packages do not change.
     """
+    from opdb.cli.progress import working
     from opdb.runtime.qnn.install import install as unpack
 
-    libraries, new = unpack(version)
+    with working("download and unpack"):
+        libraries, new = unpack(version)
     if json:
         print_json({"folder": str(libraries.folder), "version": libraries.version,
                     "qnn_version": libraries.qnn_version(), "new": new})  # fmt: skip
@@ -67,10 +72,14 @@ def chips(
 
     Shows the name of each, its Hexagon version, and whether it has fp16 and bf16.
     """
+    from opdb.cli.library_install import found_or_installed
+    from opdb.cli.progress import working
     from opdb.execute.libraries.chips import NUMBERS, rows
-    from opdb.runtime.qnn.libraries import find, installed
+    from opdb.runtime.qnn.libraries import installed
 
-    found = list(rows(installed() if qnn is None else find(qnn), number or NUMBERS))
+    libraries = installed() if qnn is None else found_or_installed(qnn)
+    with working("ask the library"):
+        found = list(rows(libraries, number or NUMBERS))
     if json:
         print_json(found)
     else:
@@ -83,10 +92,12 @@ def list_(json: Json = False) -> None:
 
     Each is asked in a process of its own; 'opdb doctor' says what they can do.
     """
+    from opdb.cli.progress import working
     from opdb.core.errors import OpdbError
     from opdb.execute.libraries.report import CURE, library_rows
 
-    rows = library_rows()
+    with working("ask the libraries"):
+        rows = library_rows()
     found = [row["library"] for row in rows if "library" in row]
     if json:
         print_json(found)

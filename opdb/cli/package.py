@@ -12,6 +12,7 @@ from opdb.cli.help import EXTEND, App
 from opdb.cli.option_groups import DatabaseOptions, SourceOptions, with_option_groups
 from opdb.cli.options import Json, known_op, open_catalog
 from opdb.cli.output import print_json
+from opdb.cli.progress import working
 from opdb.core.errors import OpdbError
 from opdb.generated.constants.backends import PACKAGED
 
@@ -24,7 +25,9 @@ Kernel = Annotated[
 ]
 
 package_app = App(
-    "package", example="opdb package qnn LayerNorm --package Mine -o mine", help="Make, check, and inspect op packages."
+    "package",
+    example="opdb package qnn LayerNorm --package Mine -o mine",
+    help="Make, check, and inspect op packages.",
 )
 
 
@@ -98,7 +101,8 @@ def qnn(
         soc=soc,
         force=sources.force,
     )
-    library = None if sources.no_build else op_package.build(made)
+    with working("compile the package"):
+        library = None if sources.no_build else op_package.build(made)
     if json:
         print_json(_made_json(made, library))
         return
@@ -148,7 +152,9 @@ def check(
     if not tiling:
         raise OpdbError("say what to check: --tiling")
     catalog = open_catalog(database.db, database.specs)
-    found = [f for op in ops for f in tiles.check(catalog, known_op(op, catalog.ops))]
+    names = [known_op(op, catalog.ops) for op in ops]
+    with working("run the kernels"):
+        found = [f for name in names for f in tiles.check(catalog, name)]
     if json:
         print_json([asdict(f) for f in found])
     else:
@@ -212,7 +218,8 @@ def matrix(
     from opdb.catalog.targets.target import soc_name
     from opdb.execute.packages import check as packages
 
-    found = list(packages.matrix(library, soc_name(soc)))
+    with working("ask the libraries"):
+        found = list(packages.matrix(library, soc_name(soc)))
     if json:
         print_json([asdict(f) for f in found])
     else:

@@ -68,6 +68,8 @@ def build_table(
     of op left out; in fp16, 8a8w and 16a8w.  Prices are fitted to what that changes.  The figures printed are rank
     correlations and shares of right signs, against the simulation.  docs/guides/cost.md says more.
     """
+    from opdb.cli.library_install import found_or_installed
+    from opdb.cli.progress import working
     from opdb.core.files import write_atomically
     from opdb.lower.prices import written
     from opdb.measure.cost import Simulator
@@ -80,9 +82,10 @@ def build_table(
     if not names:
         raise OpdbError("no model; give some, or a file of them with --models")
     check_timeout(timeout)
-    with Simulator(soc, libraries=qnn or QNN, timeout=timeout) as simulator:
+    with Simulator(soc, libraries=found_or_installed(qnn or QNN), timeout=timeout) as simulator:
         simulator.check_chip()
-        pairs = measured(simulator, [*_programs(names)], kept, _say)
+        with working("measure pairs") as stages:
+            pairs = measured(simulator, [*_programs(names)], kept, stages.note)
         soc, build_id = simulator.soc, simulator.build_id
     if not pairs:
         raise OpdbError("the library takes none of these models, so there is nothing to measure")
@@ -106,10 +109,6 @@ def _print(made: Table, pairs: int, found: Iterable[Check]) -> None:
         "rank correlation (Spearman) with the simulation, and the share of right signs: of the table, of tables made without the network, "
         "and of the model that counts ops, bytes and products"
     )
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def _listed(file: Path | None) -> list[str]:

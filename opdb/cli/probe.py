@@ -15,6 +15,7 @@ from opdb.cli.help import MEASURE, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
 from opdb.cli.options import Dask, Json, Ops, check_workers, known_op
 from opdb.cli.output import print_json
+from opdb.cli.progress import working
 from opdb.core.errors import OpdbError
 
 if TYPE_CHECKING:
@@ -106,10 +107,10 @@ def probe(options: ProbeOptions) -> None:
     """
     options.check()
     from opdb.catalog.targets.target import soc_name
+    from opdb.cli.library_install import found_or_installed
     from opdb.measure.sweeps.sweep import SOCS, Limits, sweep
-    from opdb.runtime.qnn.libraries import find
 
-    libraries = None if options.qnn is None else find(options.qnn)
+    libraries = None if options.qnn is None else found_or_installed(options.qnn)
     opened, catalog = options.database.synced()
     names = [known_op(name, catalog.ops) for name in options.op or ()] or None
     backends = [b.upper() for b in options.backend] if options.backend else None
@@ -151,23 +152,14 @@ def _interrupts() -> Iterator[list[int]]:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[Progress], None] | None]:
-    """A progress bar with the throughput on a terminal, nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("probe", total=None)
+def _progress() -> Iterator[Callable[[Progress], None]]:
+    """Counts the op configs, and shows the speed."""
+    with working("probe") as stages:
 
         def show(p: Progress) -> None:
-            speed = p.done / max(p.seconds, 1e-3)
-            where = " ".join(filter(None, (p.target.backend, p.target.soc, p.op)))
-            bar.update(task, completed=p.done, total=p.total, description=f"{speed:.0f}/s {where}")
+            speed = f"{p.done / max(p.seconds, 1e-3):.0f}/s"
+            place = " ".join(filter(None, (p.target.backend, p.target.soc, p.op)))
+            stages.count(p.done, p.total, f"{speed}, {place}")
 
         yield show
 

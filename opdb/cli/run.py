@@ -91,11 +91,13 @@ def _execution(file: Path, options: RunOptions) -> tuple[Execution, str | None]:
 
 def _executed(execution: Execution, notice: str | None, options: RunOptions) -> RunReport:
     """Runs it, and writes the files of the options."""
+    from opdb.cli.progress import working
     from opdb.cli.run_report import RunReport
     from opdb.execute.compile.model_io import recorded_scalars
     from opdb.execute.compile.outputs import shown
 
-    found = execution.run(options.timeout)
+    with working("load and run"):
+        found = execution.run(options.timeout)
     tensors = [t.config for t in execution.header.graphs[execution.graph].outputs]
     scalars = recorded_scalars(execution.header.metadata, execution.graph)
     values = shown(found.result.outputs, tensors, options.real, scalars)

@@ -14,6 +14,7 @@ from opdb.cli.option_groups import DatabaseOptions, SourceOptions, with_option_g
 from opdb.cli.options import Json, known_op
 from opdb.cli.output import print_json
 from opdb.cli.package import Kernel, package_app
+from opdb.cli.progress import working
 from opdb.core.errors import OpdbError
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ def aic(
     names = [known_op(op, catalog.ops) for op in ops]
     choice = Choice(api, name, domain, version, scratch, slots.counts())
     made = aic_package.write(catalog, names, choice, folder, kernels=kernel or (), force=sources.force)
-    libraries = () if sources.no_build else aic_package.build(made)
+    with working("compile the package"):
+        libraries = () if sources.no_build else aic_package.build(made)
     if json:
         print_json(
             {

@@ -13,6 +13,7 @@ from opdb.cli.help import BUILD, App
 from opdb.cli.option_groups import DatabaseOptions, SourceOptions, with_option_groups
 from opdb.cli.options import Json
 from opdb.cli.output import print_json
+from opdb.cli.progress import working
 from opdb.core.errors import OpdbError
 from opdb.generated.constants.backends import DEFAULT
 
@@ -101,7 +102,8 @@ def patches(
     from opdb.plugins.executorch.env import prepare
     from opdb.plugins.executorch.process import call
 
-    found = call("opdb.plugins.executorch.patches.report:report", self_test, environment=prepare())
+    with working("ask ExecuTorch"):
+        found = call("opdb.plugins.executorch.patches.report:report", self_test, environment=prepare())
     rows = found["patches"]
     if json:
         print_json(found)
@@ -224,7 +226,8 @@ def kernels(
             f"{model}: opdb has a kernel for none of its operators: {', '.join(chosen.others) or 'it has none'}"
         )
     made = library.write(known, chosen, folder, sources.force)
-    size = None if sources.no_build else library.build(made).stat().st_size
+    with working("compile the kernels"):
+        size = None if sources.no_build else library.build(made).stat().st_size
     if json:
         print_json(_made_json(made, chosen, folder, size))
     else:

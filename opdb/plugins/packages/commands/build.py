@@ -13,6 +13,7 @@ from opdb.cli.help import BUILD, App
 from opdb.cli.option_groups import DatabaseOptions, OptimizerOptions, SourceOptions, with_option_groups
 from opdb.cli.options import Decompose, Json, known_op
 from opdb.cli.output import print_json
+from opdb.cli.progress import working
 from opdb.core.errors import OpdbError
 from opdb.core.graph import QnnGraph
 
@@ -74,7 +75,8 @@ def build(
     library = c_library.write(catalog, needed, folder, sources.force, target)
     sizes: dict[str, int] = {}
     if not sources.no_build:
-        c_library.build(library)
+        with working("compile the library"):
+            c_library.build(library)
         sizes = {str(file): file.stat().st_size for file in library.products}
     if json:
         print_json(

@@ -13,6 +13,7 @@ from opdb.cli.option_groups import DatabaseOptions, SourceOptions, with_option_g
 from opdb.cli.options import Json, known_op, open_catalog
 from opdb.cli.output import print_json
 from opdb.cli.package import Kernel, kernel_sources, package_app
+from opdb.cli.progress import working
 
 
 def add_to(app: App) -> None:
@@ -55,7 +56,8 @@ def ort(
         kernels=kernel_sources(kernel, database.specs),
         force=sources.force,
     )
-    library = None if sources.no_build else ort_package.build(root, name)
+    with working("compile the library"):
+        library = None if sources.no_build else ort_package.build(root, name)
     if json:
         print_json(
             {
