@@ -6,6 +6,7 @@ A program is a flatbuffer in ExecuTorch's schema (schema/program.fbs), behind wh
 from __future__ import annotations
 
 import json
+import math
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -74,6 +75,11 @@ class Program:
                     place = delegates[call.number(0)].table(1)
                     assert place is not None  # the schema requires it
                     yield number, self._delegate(place.byte(0), place.number(1, unsigned=True))
+
+    def elements(self, method: str) -> int:
+        """The number of elements of all tensors of a method together."""
+        values = self._plan(method).tables(2)
+        return sum(math.prod(_tensor(v)[1]) for v in values if v.byte(0) == _TENSOR)
 
     def named_data(self, key: str) -> bytes:
         """The program's data of this name.  Raises OpdbError if it has none."""

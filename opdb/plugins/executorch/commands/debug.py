@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opdb.cli.help import CHECK, App
-from opdb.cli.options import Format, Timeout
-from opdb.cli.output import print_rows
-from opdb.core.errors import OpdbError
+from opdb.cli.options import Format, Json, Timeout
+from opdb.cli.output import print_json, print_rows
+from opdb.cli.progress import Stages
 
 if TYPE_CHECKING:
     from opdb.plugins.executorch.delegate.debug import OpRow, Report
@@ -59,6 +59,7 @@ def debug_program(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file.")
     ] = None,
+    json: Json = False,
 ) -> None:
     """Find the op of a program whose result is wrong.
 
@@ -68,31 +69,20 @@ def debug_program(
     """
     from opdb.plugins.executorch.delegate.debug import debug
 
-    report = debug(
-        model, etrecord or model.with_suffix(".etrecord"), _inputs(inputs),
-        method=method, runs=runs, tolerance=tolerance, timeout=timeout,
-    )  # fmt: skip
-    if format_ is Format.html:
+    with Stages(("run", "compute in PyTorch", "compare")) as stages:
+        report = debug(
+            model, etrecord or model.with_suffix(".etrecord"), inputs,
+            method=method, runs=runs, tolerance=tolerance, timeout=timeout, progress=stages,
+        )  # fmt: skip
+    if json:
+        print_json(_document(report))
+    elif format_ is Format.html:
         _write_page(report, model, output)
     else:
         print_rows(map(_shown, report.rows), COLUMNS, format_, str(model), output)
     typer.echo(_said(report), err=True)
     if report.first is not None:
         raise typer.Exit(1)
-
-
-def _inputs(path: Path | None) -> tuple[Any, ...] | None:
-    if path is None:
-        return None
-    import torch
-
-    try:
-        found = torch.load(path)
-    except Exception as error:  # anything that its pickles raise
-        raise OpdbError(f"{path}: torch.load cannot read it: {error}") from None
-    if not isinstance(found, (tuple, list)) or not all(isinstance(t, torch.Tensor) for t in found):
-        raise OpdbError(f"{path}: does not hold a tuple of tensors; torch.save((x, y), FILE) makes one")
-    return tuple(found)
 
 
 def _write_page(report: Report, model: Path, output: Path | None) -> None:
@@ -104,6 +94,18 @@ def _write_page(report: Report, model: Path, output: Path | None) -> None:
         print(text)
     else:
         write_atomically(output, text)
+
+
+def _document(report: Report) -> dict[str, Any]:
+    first = report.first
+    return {
+        "method": report.method,
+        "runs": report.runs,
+        "tolerance": report.tolerance,
+        "backends": report.backends,
+        "first": None if first is None else first.name,
+        "rows": [asdict(row) for row in report.rows],
+    }
 
 
 def _shown(row: OpRow) -> dict[str, Any]:
