@@ -118,8 +118,9 @@ def main() -> None:
     """Runs the command in ``sys.argv``; raises SystemExit."""
     # Models live until the end: garbage collection every 700 objects would take a fifth of the time.
     gc.set_threshold(150_000)
-    from opdb.cli import completion
+    from opdb.cli import completion, foreign
 
+    foreign.hide_warnings(sys.argv)
     words = completion.words() or sys.argv
     _register(words[1] if len(words) > 1 else "")
     try:

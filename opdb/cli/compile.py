@@ -96,7 +96,7 @@ def _compiled(model: str, asked: Plan, options: CompileOptions) -> Compilation:
             compiled = _context(
                 made, options.output, asked.target, settings, metadata, shared, worker, stages
             )
-    return Compilation(made, asked, settings, stages, options.saver, recorded, compiled)
+    return Compilation(made, asked, settings, stages, options.saver, recorded, compiled, options.verbose)
 
 
 def _opening(target: Target, timeout: float) -> VendorWorker:

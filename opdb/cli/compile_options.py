@@ -13,7 +13,7 @@ from opdb.cli import completion
 from opdb.cli.encodings_export import Export, ExportOptions
 from opdb.cli.graphs import holds_op_configs
 from opdb.cli.option_groups import ModelFileOptions, OptimizerOptions, TargetOptions
-from opdb.cli.options import GraphName, Json, Timeout, check_timeout, is_program
+from opdb.cli.options import GraphName, Json, More, Timeout, check_timeout, is_program
 from opdb.cli.quantization import Calibration, QuantizationOptions, asked_recipe
 from opdb.core.errors import OpdbError
 from opdb.generated.constants.backends import BACKENDS, DEFAULT
@@ -93,6 +93,7 @@ class CompileOptions:
     export: ExportOptions = ExportOptions()
     optimizer: OptimizerOptions = OptimizerOptions()
     timeout: Timeout = 600.0
+    verbose: More = False
     json: Json = False
 
     @property

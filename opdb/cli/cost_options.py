@@ -10,7 +10,7 @@ import typer
 
 from opdb.cli import completion
 from opdb.cli.option_groups import ErrataOptions, ModelOptions, OptimizerOptions
-from opdb.cli.options import GraphName, Json, Timeout, check_timeout
+from opdb.cli.options import GraphName, Json, More, Timeout, check_timeout
 from opdb.core.errors import OpdbError
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ class CostOptions:
     ] = None
     optimizer: OptimizerOptions = OptimizerOptions()
     timeout: Timeout = 600.0
+    verbose: More = False
     json: Json = False
 
     def check(self) -> None:

@@ -117,6 +117,9 @@ IoLayout = Annotated[
     ),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Every warning makes the exit code 1.")]
+More = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Also show warnings of PyTorch, ExecuTorch and QNN's library.")
+]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show each broken rule in full.")]
 Lenient = Annotated[bool, typer.Option("--lenient", help="Errata of the library never change the exit code.")]
 

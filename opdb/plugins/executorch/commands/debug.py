@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opdb.cli.help import CHECK, App
-from opdb.cli.options import Format, Json, Timeout
+from opdb.cli.options import Format, Json, More, Timeout
 from opdb.cli.output import print_json, print_rows
 from opdb.cli.progress import Stages
 
@@ -59,6 +59,7 @@ def debug_program(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file.")
     ] = None,
+    verbose: More = False,
     json: Json = False,
 ) -> None:
     """Find the op of a program whose result is wrong.
