@@ -19,7 +19,7 @@ from opdb.catalog.schema.views import ABOUT
 from opdb.catalog.store import Store
 from opdb.core.errors import OpdbError
 
-__all__ = ["QUESTIONS", "Filters", "Question", "Row", "agreement_of", "ask", "stream"]
+__all__ = ["QUESTIONS", "Filters", "Question", "Row", "agreement_of", "ask", "errata_notes", "stream"]
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,9 @@ QUESTIONS: dict[str, Question] = {
         ),
         _question(
             "support",
-            "the five statuses of each op, type row, backend, SoC and SDK",
-            f"op type_row cells backend soc sdk {_STATUSES} measurements counts furthest stopped code_name reason errata"
+            "the support of each op, type row, backend, SoC and SDK: in a word, and by stage",
+            f"op type_row cells backend soc sdk status why errata since {_STATUSES} measurements counts furthest stopped"
+            " code_name reason"
             " library measured execution source",
             evidence.support,
             "op backend soc sdk dtype torch_op",
@@ -207,3 +208,9 @@ def agreement_of(store: Store, runs: Collection[int]) -> list[Row]:
     with store.asking() as reader:
         found = evidence.agreement_of_runs(View(reader, Filters()), runs)
     return [{c: row[c] for c in QUESTIONS["agreement"].columns} for row in found]
+
+
+def errata_notes(store: Store, idents: Collection[str]) -> list[str]:
+    """A line per erratum: its id and title, in the order of ``idents``."""
+    titles = {row["erratum"]: row["title"] for row in ask(store, "errata")} if idents else {}
+    return [f"{ident}: {titles[ident]}" for ident in idents if ident in titles]

@@ -142,7 +142,7 @@ def spelled(outcome: Outcome) -> str:
     return "; ".join(found)
 
 
-def _counted(text: str, cases: int) -> tuple[dict[str, int], ...]:
+def counted(text: str, cases: int) -> tuple[dict[str, int], ...]:
     """Parses the counts that ``spelled`` wrote."""
     found: dict[str, dict[str, int]] = {stage: {} for stage in STAGES}
     for part in filter(None, text.split("; ")):
@@ -183,7 +183,7 @@ WHERE r.origin IN @origins{narrow} {order}""",
         if outcome is None:
             said = {n: row[n] for n in _OUTCOME}
             outcome = outcomes[row["outcome_id"]] = Outcome(
-                **said, counts=_counted(row["counts"], row["cases"]), errata=tuple(row["errata"].split())
+                **said, counts=counted(row["counts"], row["cases"]), errata=tuple(row["errata"].split())
             )
         cell = Cell(row["kind"], row["name"], row["type_row"], run, outcome)
         found.cells[cell.key] = cell
