@@ -51,8 +51,9 @@ def of_row(catalog: Catalog, op: CompiledOp, row: TypeRow, place: Place, cell: C
     faults += [
         Fault(e, catalog.errata[e].title, False) for e in seen if e not in named and e in catalog.errata
     ]
-    oldest = None if soc is None or backend.oldest is None else backend.oldest.arch
-    refused = unprepared(oldest, soc and soc.htp_arch, soc and str(soc.more.get("libraries")))
+    refused = ""
+    if soc is not None and backend.oldest is not None:
+        refused = unprepared(backend.oldest.arch, soc.htp_arch, str(soc.more.get("libraries")))
     if not refused and not _declared(catalog, op.name, row, place):
         need = backend.feature(row.needs) if row.needs is not None else ""
         lacks = need if need in FEATURES and soc is not None and not soc.more.get(need) else ""
