@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
+from opdb.cli.options import prepared_for
 
 Torch = Annotated[
     list[str] | None,
@@ -72,7 +73,12 @@ class AddOpOptions:
     ] = None
     soc: Annotated[
         list[str] | None,
-        typer.Option("--soc", metavar="SOC", help="The chip to run for; may be repeated; with --to."),
+        typer.Option(
+            "--soc",
+            metavar="SOC",
+            help="The chip to run for; may be repeated; with --to.",
+            callback=prepared_for,
+        ),
     ] = None
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before writing.")] = False
     database: DatabaseOptions = DatabaseOptions()

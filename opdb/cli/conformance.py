@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
-from opdb.cli.options import Dask, Db, Json, Ops, check_workers, known_op, store
+from opdb.cli.options import Dask, Db, Json, Ops, check_workers, known_op, prepared_for, store
 from opdb.cli.output import print_json
 from opdb.cli.progress import STILL_SECONDS
 from opdb.core.errors import OpdbError
@@ -50,7 +50,10 @@ def run(
         ),
     ] = None,
     soc: Annotated[
-        list[str] | None, typer.Option("--soc", metavar="NAME", help="SoC for qnn-htp; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--soc", metavar="NAME", help="SoC for qnn-htp; may be repeated.", callback=prepared_for
+        ),
     ] = None,
     case: Annotated[
         list[str] | None, typer.Option("--case", metavar="ID", help="Only this case; * stands for anything.")

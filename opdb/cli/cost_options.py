@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from opdb.cli.option_groups import ErrataOptions, ModelOptions, OptimizerOptions
-from opdb.cli.options import GraphName, Json, Timeout, check_timeout
+from opdb.cli.options import GraphName, Json, Timeout, check_timeout, prepared_for
 from opdb.core.errors import OpdbError
 
 if TYPE_CHECKING:
@@ -27,7 +27,13 @@ class CostOptions:
     """All options, in the order of the help."""
 
     soc: Annotated[
-        str, typer.Option("--soc", metavar="NAME", help="A chip that the library simulates, e.g. SA8255.")
+        str,
+        typer.Option(
+            "--soc",
+            metavar="NAME",
+            help="A chip that the library simulates, e.g. SA8255.",
+            callback=prepared_for,
+        ),
     ]
     qnn: Annotated[
         str | None,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
-from opdb.cli.options import Json
+from opdb.cli.options import Json, prepared_for
 from opdb.cli.output import print_json
 from opdb.core.errors import OpdbError
 
@@ -48,7 +48,12 @@ def probe(
     ] = None,
     soc: Annotated[
         list[str] | None,
-        typer.Option("--soc", metavar="NAME", help="SoC for HTP; may be repeated. One per Hexagon version."),
+        typer.Option(
+            "--soc",
+            metavar="NAME",
+            help="SoC for HTP; may be repeated. One per Hexagon version.",
+            callback=prepared_for,
+        ),
     ] = None,
     ident: Annotated[
         list[str] | None, typer.Option("--id", metavar="ID", help="Only this record; may be repeated.")

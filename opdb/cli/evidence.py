@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from opdb.cli.option_groups import with_option_groups
-from opdb.cli.options import Db, Json, Ops, Specs, known_op, store, synced
+from opdb.cli.options import Db, Json, Ops, Specs, known_op, prepared_for, store, synced
 from opdb.cli.output import print_json
 from opdb.core import plugins
 from opdb.core.errors import OpdbError
@@ -30,7 +30,8 @@ Libraries = Annotated[
     list[str] | None, typer.Option("--library", metavar="VERSION", help="Only this QNN version, e.g. 2.51; may be repeated.")
 ]  # fmt: skip
 Socs = Annotated[
-    list[str] | None, typer.Option("--soc", metavar="NAME", help="Only this chip; may be repeated.")
+    list[str] | None,
+    typer.Option("--soc", metavar="NAME", help="Only this chip; may be repeated.", callback=prepared_for),
 ]
 File = Annotated[
     Path | None, typer.Option("--file", metavar="FILE", help="The file of evidence; by default the one that opdb ships.")

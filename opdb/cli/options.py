@@ -35,6 +35,22 @@ Backend = Annotated[str | None, typer.Option("--backend", metavar="NAME", help="
 Soc = Annotated[str | None, typer.Option("--soc", metavar="NAME", help="SoC, e.g. SM8650, '8 Gen 3'.")]
 Sdk = Annotated[str | None, typer.Option("--sdk", metavar="VERSION", help="QNN SDK, e.g. 2.47.")]
 
+
+def prepared_for(value: str | list[str] | None) -> str | list[str] | None:
+    """The callback of --soc where HTP's library prepares for the chip: raises OpdbError if it cannot."""
+    if value:
+        from opdb.catalog.targets.target import Target
+        from opdb.generated.constants.backends import DEFAULT
+
+        for name in [value] if isinstance(value, str) else value:
+            Target(DEFAULT, name).check_chip()
+    return value
+
+
+EmulatedSoc = Annotated[
+    str,
+    typer.Option("--soc", metavar="SOC", help="The chip that HTP emulates.", callback=prepared_for),
+]
 Execution = Annotated[
     str | None,
     typer.Option(
@@ -202,17 +218,11 @@ def open_catalog(db: str | None, specs: Path | None = None) -> Catalog:
 
 def known_op(name: str, known: object) -> str:
     """``name`` if it is one of ``known``.  Raises OpdbError with the closest one."""
-    import difflib
-
     from opdb.core.errors import OpdbError
+    from opdb.core.guess import did_you_mean
 
     names = list(known)  # type: ignore[call-overload]
     if name in names:
         return name
-    close = difflib.get_close_matches(name, names, 1) or [n for n in names if n.lower() == name.lower()]
-    hint = (
-        f"; did you mean '{close[0]}'?"
-        if close
-        else "; 'opdb query ops' lists the known ones, 'opdb add-op' adds one"
-    )
-    raise OpdbError(f"unknown op '{name}'{hint}")
+    cure = "'opdb query ops' lists the known ones, 'opdb add-op' adds one"
+    raise OpdbError(f"unknown op '{name}'{did_you_mean(name, names, cure)}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opdb.cli.option_groups import DatabaseOptions, SourceOptions, with_option_groups
-from opdb.cli.options import Json, known_op, open_catalog
+from opdb.cli.options import EmulatedSoc, Json, known_op, open_catalog, prepared_for
 from opdb.cli.output import print_json
 from opdb.core.errors import OpdbError
 from opdb.generated.constants.backends import PACKAGED
@@ -62,6 +62,7 @@ def qnn(
             "--soc",
             metavar="SOC",
             help="Size tiles for this chip's VTCM instead of the smallest chip's 2 MiB.",
+            callback=prepared_for,
         ),
     ] = None,
     sources: SourceOptions = SourceOptions(),
@@ -143,7 +144,7 @@ def check(
 @package_app.command()
 def inspect(
     library: Annotated[Path, typer.Argument(metavar="LIBRARY", help="An op package, e.g. libQnnMine.so.")],
-    soc: Annotated[str, typer.Option("--soc", metavar="SOC", help="The chip that HTP emulates.")] = "SM8650",
+    soc: EmulatedSoc = "SM8650",
     no_load: Annotated[bool, typer.Option("--no-load", help="Only read the file; run none of it.")] = False,
     json: Json = False,
 ) -> None:
@@ -172,7 +173,7 @@ def inspect(
 @package_app.command()
 def matrix(
     library: Annotated[Path, typer.Argument(metavar="LIBRARY", help="An op package, e.g. libQnnMine.so.")],
-    soc: Annotated[str, typer.Option("--soc", metavar="SOC", help="The chip that HTP emulates.")] = "SM8650",
+    soc: EmulatedSoc = "SM8650",
     json: Json = False,
 ) -> None:
     """Try an op package with each installed version of QNN."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opdb.cli.options import Format, Json, Timeout, check_timeout
+from opdb.cli.options import Format, Json, Timeout, check_timeout, prepared_for
 from opdb.cli.output import print_json, print_rows
 from opdb.core.errors import OpdbError
 
@@ -41,7 +41,10 @@ def build_table(
             "--pairs", metavar="FILE", help="Keep measurements in this file, and reuse those that are in it."
         ),
     ] = None,
-    soc: Annotated[str, typer.Option("--soc", metavar="NAME", help="The chip that is simulated.")] = "SA8255",
+    soc: Annotated[
+        str,
+        typer.Option("--soc", metavar="NAME", help="The chip that is simulated.", callback=prepared_for),
+    ] = "SA8255",
     qnn: Annotated[
         str | None,
         typer.Option("--qnn", metavar="VERSION", help="QNN's libraries: a version or a folder. [2.51]"),

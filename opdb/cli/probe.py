@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
-from opdb.cli.options import Dask, Json, Ops, check_workers, known_op
+from opdb.cli.options import Dask, Json, Ops, check_workers, known_op, prepared_for
 from opdb.cli.output import print_json
 from opdb.core.errors import OpdbError
 
@@ -32,7 +32,8 @@ class ProbeOptions:
         list[str] | None, typer.Option("--backend", metavar="NAME", help="CPU or HTP; may be repeated.")
     ] = None
     soc: Annotated[
-        list[str] | None, typer.Option("--soc", metavar="NAME", help="SoC for HTP; may be repeated.")
+        list[str] | None,
+        typer.Option("--soc", metavar="NAME", help="SoC for HTP; may be repeated.", callback=prepared_for),
     ] = None
     qnn: Annotated[
         str | None,

@@ -14,7 +14,7 @@ class OpdbError(Exception):
     ...     opdb.check_config({"op": "Relou"})
     ... except opdb.OpdbError as error:
     ...     print(error)
-    unknown op 'Relou'; did you mean 'Relu'?; 'opdb query ops' lists the known ones
+    unknown op 'Relou'; did you mean 'Relu'? ('opdb query ops' lists the known ones)
     """
 
 

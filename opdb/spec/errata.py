@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
 
 from opdb.core.errors import OpdbError
+from opdb.core.guess import did_you_mean
 from opdb.core.sdk import sdk_number
 from opdb.spec.compiler import backend_scope
 from opdb.spec.definitions import CompiledErratum, CompiledOp, CompiledRule, CompileError, Fault
@@ -104,9 +104,8 @@ def scope_faults(erratum: Erratum, socs: Mapping[str, int | None]) -> list[Fault
         faults.append(Fault(("scope", "until"), message))
     for i, soc in enumerate(erratum.scope.socs):
         if soc not in socs:
-            close = difflib.get_close_matches(soc, socs, 1)
-            hint = f"; did you mean '{close[0]}'?" if close else ""
-            faults.append(Fault(("scope", "socs", i), f"no chip '{soc}' in socs.yaml{hint}"))
+            message = f"no chip '{soc}' in socs.yaml{did_you_mean(soc, socs, most=3)}"
+            faults.append(Fault(("scope", "socs", i), message))
     return faults
 
 

@@ -7,7 +7,6 @@ Nothing here imports SQLAlchemy, pydantic or the YAML library: a question reads 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -18,6 +17,7 @@ from opdb.catalog.schema import STATUS_COLUMNS
 from opdb.catalog.schema.views import ABOUT
 from opdb.catalog.store import Store
 from opdb.core.errors import OpdbError
+from opdb.core.guess import did_you_mean
 
 __all__ = ["QUESTIONS", "Filters", "Question", "Row", "agreement_of", "ask", "errata_notes", "stream"]
 
@@ -93,7 +93,7 @@ QUESTIONS: dict[str, Question] = {
         _question(
             "socs",
             "the chips, and what the HTP device takes",
-            "soc names soc_model htp_arch fp16 bf16 soc_ids libraries",
+            "soc names hexagon htp floats simulated vtcm_mb soc_model soc_ids libraries htp_arch fp16 bf16",
             definitions.socs,
             "soc",
         ),
@@ -191,9 +191,8 @@ def _answers(store: Store, asked: Question, filters: Filters, keep: Condition | 
 def _checked(question: str, filters: Filters) -> Question:
     asked = QUESTIONS.get(question)
     if asked is None:
-        close = difflib.get_close_matches(question, QUESTIONS, 1)
-        hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(QUESTIONS)}"
-        raise OpdbError(f"no question '{question}'; {hint}")
+        hint = did_you_mean(question, QUESTIONS, f"known: {', '.join(QUESTIONS)}")
+        raise OpdbError(f"no question '{question}'{hint}")
     for name, value in vars(filters).items():
         if value not in (None, ()) and name not in asked.filters:
             known = ", ".join(f"--{f.replace('_', '-')}" for f in asked.filters)

@@ -9,7 +9,6 @@ folder: links to the installed onnxruntime-qnn, and opdb's forwarding library in
 from __future__ import annotations
 
 import contextlib
-import difflib
 import fcntl
 import hashlib
 import json
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.guess import did_you_mean
 
 #: The releases with a builder interface that opdb was tested with, oldest first, and the one that the extra installs.
 RELEASES = ("1.4.1", "1.5.1")
@@ -320,7 +320,6 @@ def chipset(soc: str) -> Any:
 
     names = [c.name for c in QcomChipset if c.value]  # 0 is "unknown"
     if soc not in names:
-        close = difflib.get_close_matches(soc.upper(), names, 1)
-        hint = f"did you mean {close[0]}?" if close else f"one of {', '.join(names)}"
-        raise OpdbError(f"SoC {soc!r} is not known to ExecuTorch; {hint}")
+        hint = did_you_mean(soc, names, f"one of {', '.join(names)}", most=3)
+        raise OpdbError(f"SoC {soc!r} is not known to ExecuTorch{hint}")
     return QcomChipset[soc]

@@ -288,7 +288,7 @@ def test_coverage_counts_cases_of_each_rule(store: Store) -> None:
         (
             "support",
             {"soc": "SM8651"},
-            "unknown SoC 'SM8651'; did you mean 'SM8650'?; 'opdb query socs' lists them",
+            "unknown SoC 'SM8651'; did you mean 'SM8650'? ('opdb query socs' lists them)",
         ),
         ("types", {"dtype": "float13"}, "no data type 'float13' in the catalog; "),
         ("params", {"soc": "SM8650"}, "'params' cannot be filtered by --soc; it takes --op, --dtype"),

@@ -114,6 +114,11 @@ place integer the order of the backends
     _view("v_socs", "The chips.", """
 soc
 names text what it is sold as, between commas
+hexagon text the version of its Hexagon, e.g. v75; empty: QNN's libraries name none
+htp text yes: QNN's libraries prepare graphs for its HTP
+floats text what its HTP computes in besides integers: fp16, bf16 or none; empty: it has no HTP
+simulated text the first version of QNN whose library simulates graphs for it (opdb cost); empty: none does
+vtcm_mb integer VTCM in MiB; empty: no document says
 soc_model integer QNN's number of the chip
 htp_arch integer the HTP architecture, e.g. 75 for V75
 fp16 integer 1: it has floating point
