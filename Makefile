@@ -56,6 +56,7 @@ setup: .venv/compiled
 
 .venv/installed: .venv/torch $(PACKAGING)
 	@echo "setup: opdb with all extras"
+	@$(BIN)/python -m pip uninstall --quiet --quiet --yes opdb    # the name of this checkout's package before 0.4
 	@OPDB_COMPILE=later $(PIP) --editable '.[all]'
 	@mkdir -p build && $(BYTE_CODE) >build/byte-code.txt || true
 	@touch $@
@@ -202,5 +203,5 @@ wheels: setup
 	@$(BIN)/python tools/wheels $(SUITES:%=--debian %)
 
 clean:
-	rm -rf .venv .venv-older .venv-aimet build dist report opdb.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-older .venv-aimet build dist report *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find opdb codegen generated runtime migrations -name '*.so' -delete

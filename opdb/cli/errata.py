@@ -15,6 +15,7 @@ from opdb.cli.option_groups import DatabaseOptions, with_option_groups
 from opdb.cli.options import Json, prepared_for
 from opdb.cli.output import print_json
 from opdb.core.errors import OpdbError
+from opdb.core.install import add_extras
 
 if TYPE_CHECKING:
     from opdb.measure.conformance.reprobe import Observation
@@ -129,7 +130,7 @@ def _libraries(wanted: Sequence[str] | None) -> list[tuple[Libraries, str]]:
 
     found = [find(w) for w in wanted] if wanted else list(discover())
     if not found:
-        raise OpdbError("no QNN libraries are here; pip install 'opdb[qnn]'")
+        raise OpdbError(f"no QNN libraries are here; {add_extras('qnn')}")
     named = [(each, ".".join(each.qnn_version().split(".")[:2])) for each in found]
     return [(each, version) for each, version in named if version]
 

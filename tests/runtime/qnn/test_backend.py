@@ -201,7 +201,7 @@ def test_the_wheel_is_found_without_onnxruntime(libraries: Libraries) -> None:
 
 def test_a_missing_wheel_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(qnn_libraries, "PACKAGE", "onnxruntime-qnn-elsewhere")
-    with pytest.raises(MissingExtra, match=r"pip install 'opdb\[qnn\]'") as caught:
+    with pytest.raises(MissingExtra, match=r"pip install 'qnn-opdb\[qnn\]'") as caught:
         Backend.open("CPU")
     assert caught.value.extra == "qnn"
 
