@@ -15,8 +15,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from opdb.core.errors import MissingExtra, OpdbError
-from opdb.core.install import add_extras
 from opdb.core.files import data_folder
+from opdb.core.install import add_extras
 from opdb.generated.constants.backends import BACKENDS as _RECORDS
 from opdb.runtime.qnn import identity
 

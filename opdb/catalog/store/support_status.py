@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from opdb.catalog.evidence.counts import counted
 from opdb.catalog.evidence.status import Fault, Measured, Status, minor, refusal, status, unprepared
 from opdb.catalog.schema.names import FEATURES
-from opdb.catalog.store.evidence import counted
 from opdb.catalog.store.reader import Row, Writer
 
 
