@@ -56,6 +56,7 @@ setup: .venv/compiled
 
 .venv/installed: .venv/torch $(PACKAGING)
 	@echo "setup: opdb with all extras"
+	@$(BIN)/python -m pip uninstall --quiet --quiet --yes opdb    # the name of this checkout's package before 0.4
 	@OPDB_COMPILE=later $(PIP) --editable '.[all]'
 	@mkdir -p build && $(BYTE_CODE) >build/byte-code.txt || true
 	@touch $@
@@ -149,14 +150,22 @@ aimet: setup .venv-aimet/installed
 	@echo "tests: pytest with $(AIMET)"
 	@.venv-aimet/bin/python -m pytest -q $(HANGS) -m "" tests/cli/test_rounding.py
 
-breadth: setup .venv/others
+# The tests of generated kernel libraries need headers that the wheel of the newer ExecuTorch does not have.
+OLDER_GTEST = tools/with-gtest .venv-older/bin/python -m pytest -q $(HANGS)
+KERNELS := tests/plugins/executorch/test_kernel_gtest.py
+
+breadth: setup .venv/others .venv-older/installed
 	@echo "breadth: pytest, 2 processes"
 	@$(PYTEST) $(HANGS) -m "breadth and not sweep" $(TESTS)
+	@echo "breadth: tests of generated kernel libraries, with executorch $(OLDER)"
+	@$(OLDER_GTEST) -m "breadth and not sweep" $(KERNELS)
 
-sweep: setup .venv/others
+sweep: setup .venv/others .venv-older/installed
 	@echo "sweep: the long tests"
 	@OPDB_QNN_LIBRARIES=$(OTHER_LIBRARIES) tools/with-gtest tools/with-hexagon tools/with-postgres \
 		$(BIN)/pytest -q -n 2 -m sweep $(TESTS)
+	@echo "sweep: the tests of all kernels, with executorch $(OLDER)"
+	@$(OLDER_GTEST) -o faulthandler_timeout=0 -m sweep $(KERNELS)
 
 # C modules compiled with AddressSanitizer and UBSan.
 sanitized: setup
@@ -194,5 +203,5 @@ wheels: setup
 	@$(BIN)/python tools/wheels $(SUITES:%=--debian %)
 
 clean:
-	rm -rf .venv .venv-older .venv-aimet build dist report opdb.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-older .venv-aimet build dist report *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find opdb codegen generated runtime migrations -name '*.so' -delete

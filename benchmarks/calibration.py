@@ -7,7 +7,7 @@ ways see the same 256 images in 8 batches.  The signal-to-noise ratio of the ten
 share of correct digits, are measured on 512 other images.  Everything runs as `opdb compile` and `opdb run` do it, on the emulation of
 SM8550.
 
-Needs opdb[aimet,executorch,onnx] and aimet-torch (for batch norms alone).  Existing results are kept: delete the line of a
+Needs the extras aimet, executorch, onnx, and aimet-torch (for batch norms alone).  Existing results are kept: delete the line of a
 result in docs/results/calibration.json to measure it again.
 """
 

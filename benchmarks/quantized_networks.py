@@ -6,7 +6,7 @@ Networks of timm and transformers with random weights, at small sizes (emulation
 calibrated on 16 random samples.  The signal-to-noise ratio is that of the worst result, on a sample of the calibration: against
 PyTorch in floats, and against the module of PyTorch's own quantization (PT2E, by ExecuTorch's quantizer, with the same recipe
 and samples).  The third column, that module against floats, is the cost of the quantization itself.
-Needs opdb[suite].  Results go to docs/results/quantized-networks.json; with --page to quantized-networks.md, too.
+Needs the extra suite.  Results go to docs/results/quantized-networks.json; with --page to quantized-networks.md, too.
 """
 
 from __future__ import annotations

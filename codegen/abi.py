@@ -12,6 +12,7 @@ from typing import Any
 
 from opdb.codegen.environment import render
 from opdb.core.errors import Problem, SpecError
+from opdb.spec.soc import libraries_in_words
 
 Data = Mapping[str, Any]
 CDEF_BEGIN = "/* Declarations begin. */"
@@ -66,7 +67,8 @@ def render_errors(errors: Data) -> str:
 
 def render_socs(socs: Sequence[Data]) -> str:
     """Renders the Python module of chips, from the rows of socs.yaml."""
-    return render("socs.py.j2", socs=sorted(socs, key=lambda row: str(row["chip"])))
+    rows = [{**row, "libraries_in_words": libraries_in_words(row.get("libraries"))} for row in socs]
+    return render("socs.py.j2", socs=sorted(rows, key=lambda row: str(row["chip"])))
 
 
 def declare(type_: str, name: str) -> str:

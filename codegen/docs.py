@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from opdb.catalog.facts.signature import torch_schema
-from opdb.codegen import evidence, torch_ops
+from opdb.codegen import evidence, statuses, torch_ops
 from opdb.codegen.artifact import Artifact, all_specs, backend_paths, family_path, sorted_ops, specs_of
 from opdb.codegen.environment import render
 from opdb.codegen.rules import needs, rule_nodes, rule_view
@@ -81,7 +82,7 @@ def pages(catalog: Catalog, name: str) -> Iterable[Artifact]:
         "params": [_param(n, d, uses) for n, d in definition.params.items()],
         "groups": _groups(op),
         "tables": _tables(op),
-        "measured": evidence.page(catalog, name, [r.id for rows in op.type_rows.values() for r in rows]),
+        "measured": statuses.page(catalog, op),
         "errata": catalog.errata_of(name),
         "mappings": [(t, m, _arguments(m), _ignored(t, m)) for t, m in catalog.mappings(name).items()],
         "schema": torch_ops.schema(op),
@@ -104,13 +105,20 @@ def pages(catalog: Catalog, name: str) -> Iterable[Artifact]:
 def index(catalog: Catalog) -> Iterable[Artifact]:
     """Renders docs/index.md and docs/backends.md."""
     ops = [catalog.ops[name] for name in sorted_ops(catalog)]
-    text = render("index.md.j2", operators={n: len(catalog.mappings(n)) for n in catalog.ops}, ops=ops)
+    text = render("index.md.j2", operators=operators(catalog), ops=ops)
     yield Artifact("generated/docs/index.md", text, all_specs(catalog), "markdown")
     counts = [(b, sum(name in op.backends for op in ops)) for name, b in catalog.backends.items()]
     inputs = (*all_specs(catalog), *backend_paths(catalog))
     yield Artifact(
         "generated/docs/backends.md", render("backends.md.j2", backends=counts), inputs, "markdown"
     )
+
+
+def operators(catalog: Catalog) -> Counter[str]:
+    """The number of PyTorch operators that become each op, alone or in a chain."""
+    uses = {(op, target) for op in catalog.ops for target in catalog.mappings(op)}
+    uses |= {(op, target) for c in catalog.candidates for op in c.ops for target in c.torch}
+    return Counter(op for op, _ in uses)
 
 
 def _short(value: object) -> str:

@@ -5,13 +5,11 @@ A catalog read from files, without a database, has no evidence.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from opdb.catalog.evidence import STAGES, Cell
-from opdb.catalog.evidence.text import of_chips, provenance, told
+from opdb.catalog.evidence.text import of_chips, told
 from opdb.catalog.store.facts import Facts
-from opdb.core.sdk import sdk_number
 from opdb.spec.backend import Measured
 from opdb.spec.catalog import Catalog
 
@@ -36,28 +34,6 @@ def input_path() -> str:
     return "opdb/catalog/evidence/shipped.jsonl.gz"
 
 
-def page(
-    catalog: Catalog, op: str, rows: Sequence[str]
-) -> tuple[list[str], list[tuple[str, list[str]]], list[str]]:
-    """An op page's libraries, lines (row, a cell per library), and provenance; empty without evidence."""
-    known = facts(catalog)
-    found = () if known is None else known.of_op(op)
-    places = sorted({(c.run.backend, c.run.sdk) for c in found}, key=lambda p: (p[0], sdk_number(p[1])))
-    lines = []
-    for row in rows:
-        mine = [c for c in found if c.row == row]
-        if mine:
-            backend = row.partition(".")[0]
-            each = [
-                (of_chips(c for c in mine if (c.run.backend, c.run.sdk) == p) or "unknown")
-                if p[0] == backend
-                else ""
-                for p in places
-            ]
-            lines.append((row, each))
-    return [" ".join(p) for p in places], lines, provenance({c.run for c in found})
-
-
 def at(catalog: Catalog, backend: str) -> Measured | None:
     """The SDK and chip of specs/backends for which the tables show a backend."""
     known = catalog.backends.get(backend)
@@ -77,16 +53,6 @@ def columns(cell: Cell | None) -> tuple[str, ...]:
     run, outcome = cell.run, cell.outcome
     where = " ".join(filter(None, (run.library, run.soc, run.execution)))
     return (*outcome.statuses, str(outcome.cases), told(outcome), where, run.date)
-
-
-def of_configurations(cells: Mapping[tuple[str, str], Cell], op: str, rows: Sequence[str]) -> str:
-    """A cell of support.md: the number of type rows by outcome, e.g. 9 right, 1 refused."""
-    found = Counter(
-        told(c.outcome).partition(" in ")[0].partition(" (")[0] for r in rows if (c := cells.get((op, r)))
-    )
-    left = len(rows) - sum(found.values())
-    told_of = [f"{n} {what}" for what, n in found.most_common()]
-    return ", ".join([*told_of, *([f"{left} unknown"] if left else [])])
 
 
 def of_operator(cells: Sequence[Cell], backend: str) -> str:

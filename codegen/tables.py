@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 
 from opdb.catalog.evidence import STAGES
+from opdb.catalog.evidence.status import WORDS
 from opdb.catalog.evidence.text import provenance
-from opdb.codegen import evidence, pieces
+from opdb.codegen import evidence, pieces, statuses
 from opdb.codegen.artifact import Artifact, all_specs, sorted_ops
 from opdb.codegen.environment import render
+from opdb.codegen.support import Place
 from opdb.spec.catalog import Catalog
+from opdb.spec.sdks import sdks_of
 
 COLUMNS = (
     "op",
@@ -21,6 +25,9 @@ COLUMNS = (
     "row",
     "types",
     "source",
+    "status",
+    "why",
+    "errata",
     *STAGES,
     "cases",
     "measured",
@@ -48,8 +55,10 @@ def _lines(catalog: Catalog, name: str) -> list[tuple[str, ...]]:
     op = catalog.compiled(name)
     found: list[tuple[str, ...]] = []
     for backend, definition in op.definition.backends.items():
-        cells = evidence.here(catalog, backend)
+        cells, place = evidence.here(catalog, backend), _place(catalog, backend)
         for row in op.type_rows[backend]:
+            cell = cells.get((name, row.id))
+            said = statuses.of_row(catalog, op, row, place, cell)
             _, configuration, number = row.id.split(".")
             types = " ".join(f"{slot}={'|'.join(cell)}" for slot, cell in row.cells.items())
             found.append(
@@ -60,10 +69,21 @@ def _lines(catalog: Catalog, name: str) -> list[tuple[str, ...]]:
                     number,
                     types,
                     definition.source or "",
-                    *evidence.columns(cells.get((name, row.id))),
+                    said.word,
+                    said.why,
+                    " ".join(said.errata),
+                    *evidence.columns(cell),
                 )
             )
     return found
+
+
+def _place(catalog: Catalog, backend: str) -> Place:
+    """Where the tables show a backend: the SDK and chip of specs/backends, else the newest SDK of the specs."""
+    found = evidence.at(catalog, backend)
+    return (
+        Place(backend, None, sdks_of(catalog)[-1]) if found is None else Place(backend, found.soc, found.sdk)
+    )
 
 
 def readme(catalog: Catalog) -> Iterable[Artifact]:
@@ -74,18 +94,33 @@ def readme(catalog: Catalog) -> Iterable[Artifact]:
             backend,
             len(declared),
             sum(len(rows) for op in declared for rows in op.backends[backend].dtypes.values()),
+            _counted(catalog, backend) if evidence.at(catalog, backend) is not None else {},
         )
         for backend in catalog.backends
         if (declared := [op for op in ops if backend in op.backends])
     ]
     view = {
         "counts": counts,
+        "words": WORDS,
+        "places": [str(_place(catalog, b)) for b, _, _, words in counts if words],
         "ops": len(ops),
         "targets": len({target for op in ops for target in catalog.mappings(op.op)}),
         "kernels": sum(op.kernel is not None for op in ops),
         "rules": sum(pieces.of_op("readme", op.op, partial(_rules, catalog, op.op)) for op in ops),
     }
-    yield Artifact("README.md", render("readme_ops.md.j2", **view), all_specs(catalog), "markdown", "ops")
+    inputs = (*all_specs(catalog), evidence.input_path())
+    yield Artifact("README.md", render("readme_ops.md.j2", **view), inputs, "markdown", "ops")
+
+
+def _counted(catalog: Catalog, backend: str) -> Counter[str]:
+    """The number of type rows of a backend by the word of their status."""
+    cells, place = evidence.here(catalog, backend), _place(catalog, backend)
+    found: Counter[str] = Counter()
+    for name in sorted_ops(catalog):
+        op = catalog.compiled(name)
+        for row in op.type_rows.get(backend, ()):
+            found[statuses.of_row(catalog, op, row, place, cells.get((name, row.id))).word] += 1
+    return found
 
 
 def _rules(catalog: Catalog, name: str) -> int:
@@ -103,8 +138,15 @@ def _view(catalog: Catalog) -> dict[str, object]:
     for name in sorted_ops(catalog):
         op = catalog.ops[name]
         cells = [" ".join(op.backends[b].dtypes) or "declared" if b in op.backends else "" for b in backends]
+        compiled = catalog.compiled(name)
         shown = [
-            evidence.of_configurations(here[b], name, [r.id for r in catalog.compiled(name).type_rows[b]])
+            statuses.by_kind(
+                (
+                    row.id,
+                    statuses.of_row(catalog, compiled, row, _place(catalog, b), here[b].get((name, row.id))),
+                )
+                for row in compiled.type_rows[b]
+            )
             if b in op.backends
             else ""
             for b in places

@@ -19,6 +19,7 @@ from opdb.codegen import cache, commit, environment, formatters, pieces
 from opdb.codegen.artifact import Artifact, Definitions, Target, digest, is_untouched, sorted_ops, with_header
 from opdb.codegen.cache import Made
 from opdb.core.errors import OpdbError
+from opdb.core.guess import did_you_mean
 
 FOLDER = "generated"
 #: Build products under generated/; dot files belong to the writer.
@@ -191,9 +192,8 @@ def _chosen(
     for given, known, what in ((only, names, "target"), (ops, list(catalog.ops), "op")):
         for name in given:
             if name not in known:
-                close = difflib.get_close_matches(name, known, 1)
-                hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
-                raise OpdbError(f"no {what} '{name}'; {hint}")
+                hint = did_you_mean(name, known, f"known: {', '.join(known)}")
+                raise OpdbError(f"no {what} '{name}'{hint}")
     wanted = [u for u in units if not only or u.target.name in only]
     return [u for u in wanted if not ops or u.target.per_op is None or u.part in ops]
 

@@ -101,9 +101,9 @@ def test_the_wheel_has_every_file_and_compiled_library(checkout: Path, wheel: Pa
 
 @pytest.mark.breadth
 def test_one_wheel_serves_all_versions_and_requires_no_extra(wheel: Path) -> None:
-    assert wheel.name == f"opdb-{__version__}-cp311-abi3-linux_x86_64.whl"
+    assert wheel.name == f"qnn_opdb-{__version__}-cp311-abi3-linux_x86_64.whl"
     with zipfile.ZipFile(wheel) as files:
-        folder = f"opdb-{__version__}.dist-info"
+        folder = f"qnn_opdb-{__version__}.dist-info"
         said = email.message_from_bytes(files.read(f"{folder}/METADATA"))
         assert {"opdb/py.typed", f"{folder}/licenses/LICENSE"} <= set(files.namelist())
     needed = {r.split(";")[0] for r in said.get_all("Requires-Dist", []) if "extra ==" not in r}

@@ -1,4 +1,4 @@
-"""Writes the pages that are read off the code: docs/reference/cli.md and python-api.md, and docs/guides/troubleshooting.md.
+"""Writes the pages that are read off the code: cli.md, python-api.md and chips.md of docs/reference, and docs/guides/troubleshooting.md.
 
     python tools/reference.py            # write what differs
     python tools/reference.py --check    # write nothing; exit 1 if a page differs (tests/docs/test_reference.py)
@@ -24,6 +24,11 @@ import typer
 
 import opdb
 from opdb import cli
+from opdb.catalog.targets.chips import nearest_of, with_name
+from opdb.catalog.targets.target import Target
+from opdb.core.errors import OpdbError
+from opdb.generated.constants.backends import DEFAULT
+from opdb.generated.constants.socs import SOCS
 from opdb.judge import error_codes
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -296,7 +301,82 @@ def source_link(name: str) -> str:
     return f"[{shown}]({link})"
 
 
+# -- chips
+
+
+def chips_page() -> str:
+    """The text of docs/reference/chips.md."""
+    taken = [chip for chip in SOCS if not unprepared(chip)]
+    left = [chip for chip in SOCS if unprepared(chip)]
+    no_floats = sum(not SOCS[chip].fp16 for chip in taken)
+    return "\n".join([
+        "# Which chip is mine?",
+        "",
+        NOTE.format("specs/socs.yaml"),
+        "",
+        "`--soc` takes each name of this page, in any case: `SM8650`, `SM8650-AB`, `8 Gen 3`, `SA8775P`, `RB3 Gen 2`.  If you have the device,",
+        "ask it:",
+        "",
+        "    adb shell getprop ro.soc.model        # Android 12 and later: SM8650",
+        "    cat /sys/devices/soc0/soc_id          # Linux and Android: 557",
+        "",
+        'For a number of Linux: `opdb query socs --where "soc_ids like \'%557%\'"`.  `opdb query socs` prints this page\'s facts, and',
+        "QNN's own number of a chip (`soc_model`).",
+        "",
+        "- **Hexagon** is the version that an op package and `libQnnHtpV75Skel.so` are built for.",
+        "- **Floats**: the types besides integers that the HTP computes in.  Quantize the model for a chip with none.",
+        "- **Simulated**: the first version of QNN whose library estimates latencies for the chip ([cost.md](../guides/cost.md)).  The",
+        "  emulation on x86-64, which `opdb run` uses, knows every chip of the first table.",
+        "- **Linux** is the number in `/sys/devices/soc0/soc_id`; **QNN** the first version whose libraries know the chip, where not all do.",
+        "",
+        f"## Chips with an HTP: {len(taken)}, {no_floats} of them without floats",
+        "",
+        "| chip | sold as | Hexagon | floats | simulated | Linux | QNN |",
+        "|---|---|---|---|---|---|---|",
+        *map(chip_line, taken),
+        "",
+        f"## Chips without: {len(left)}",
+        "",
+        "QNN's libraries know these chips and prepare nothing for their HTP, mostly because there is none: it begins with Hexagon v68.  Commands",
+        "refuse them for `--backend HTP` and name the nearest chip that works.  Graphs for their GPU, or for the DSP of v65 and v66, can be",
+        "checked with `--backend GPU` and `--backend DSP`.",
+        "",
+        "| chip | sold as | Hexagon | nearest that works | Linux |",
+        "|---|---|---|---|---|",
+        *(left_line(chip, taken) for chip in left),
+    ]) + "\n"  # fmt: skip
+
+
+def unprepared(chip: str) -> bool:
+    try:
+        Target(DEFAULT, chip).check_chip()
+    except OpdbError:
+        return True
+    return False
+
+
+def chip_line(chip: str) -> str:
+    soc = SOCS[chip]
+    floats = ", ".join(name for name, has in (("fp16", soc.fp16), ("bf16", soc.bf16)) if has) or "none"
+    simulated = f"QNN {soc.simulated}" if soc.simulated else ""
+    numbers = ", ".join(map(str, soc.soc_ids))
+    since = soc.libraries.removeprefix("since ")
+    return row(chip, ", ".join(soc.names), f"v{soc.htp_arch}", floats, simulated, numbers, since)
+
+
+def left_line(chip: str, taken: Sequence[str]) -> str:
+    soc = SOCS[chip]
+    hexagon = f"v{soc.htp_arch}" if soc.htp_arch else ""
+    nearest = with_name(nearest_of(chip, taken) or "")
+    return row(chip, ", ".join(soc.names), hexagon, nearest, ", ".join(map(str, soc.soc_ids)))
+
+
+def row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |".replace("|  |", "| |").replace("|  |", "| |")
+
+
 PAGES = {
+    "docs/reference/chips.md": chips_page,
     "docs/reference/cli.md": cli_page,
     "docs/reference/python-api.md": api_page,
     "docs/guides/troubleshooting.md": troubleshooting_page,

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from opdb.catalog.store import read_catalog
 from opdb.core.errors import OpdbError
 from opdb.core.files import write_atomically
+from opdb.core.guess import did_you_mean
 from opdb.spec.catalog import Catalog
 from opdb.spec.model import QNN_PACKAGE, OpDef
 
@@ -203,11 +204,8 @@ def _like(name: str | None, specs: Path, op: str) -> OpDef | None:
         return None
     ops = read_catalog(specs, missing=op).ops
     if name not in ops:
-        close = difflib.get_close_matches(name, ops, 1)
-        raise OpdbError(
-            f"--like {name}: no such op"
-            + (f"; did you mean '{close[0]}'?" if close else f"; known: {', '.join(ops)}")
-        )
+        hint = did_you_mean(name, ops, f"known: {', '.join(ops)}")
+        raise OpdbError(f"--like {name}: no such op{hint}")
     return ops[name]
 
 

@@ -38,10 +38,11 @@ def show(op: str, *, db: str | None = None) -> dict[str, Any]:
     >>> opdb.show("LayerNorm")["params"]["epsilon"]["type"]
     'f32 = 0.001'
     """
-    from opdb.catalog.targets.target import hint
     from opdb.core.errors import OpdbError
+    from opdb.core.guess import did_you_mean
 
     catalog = Store(database_url(db)).load_op(op)
     if op not in catalog.ops:
-        raise OpdbError(f"unknown op '{op}'{hint(op, catalog.ops)}; 'opdb query ops' lists the known ones")
+        hint = did_you_mean(op, catalog.ops, lists="'opdb query ops' lists the known ones")
+        raise OpdbError(f"unknown op '{op}'{hint}")
     return catalog.ops[op].model_dump(mode="json")

@@ -6,7 +6,6 @@ reads it.  Only results that the program reads are returned.
 
 from __future__ import annotations
 
-import difflib
 import math
 import operator
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ import torch
 
 from opdb.checks.verdicts import line_of, module_of
 from opdb.core.errors import OpdbError
+from opdb.core.guess import did_you_mean
 from opdb.core.version import __version__
 from opdb.programs.torch.nodes import TorchNode
 from opdb.programs.torch.program import Program
@@ -40,8 +40,7 @@ def read_call(program: Program, name: str) -> Call:
     found = next((n for n in program.nodes if n.name == name), None)
     if found is None:
         why = program.skipped.get(name)
-        close = difflib.get_close_matches(name, [n.name for n in program.nodes], 1)
-        hint = f": {why}" if why else f"; did you mean '{close[0]}'?" if close else ""
+        hint = f": {why}" if why else did_you_mean(name, [n.name for n in program.nodes])
         raise OpdbError(f"no node '{name}' is judged{hint}")
     call = Call(found)
     names: dict[Any, str] = {}

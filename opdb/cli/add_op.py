@@ -12,6 +12,7 @@ import typer
 from opdb.cli import completion
 from opdb.cli.help import EXTEND, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
+from opdb.cli.options import prepared_for
 
 Torch = Annotated[
     list[str] | None,
@@ -88,6 +89,7 @@ class AddOpOptions:
             metavar="SOC",
             help="The chip to run for; may be repeated; with --to.",
             autocompletion=completion.socs,
+            callback=prepared_for,
         ),
     ] = None
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before writing.")] = False

@@ -15,7 +15,7 @@ import typer
 from opdb.cli import completion
 from opdb.cli.help import MEASURE, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
-from opdb.cli.options import Dask, Db, Json, Ops, check_workers, known_op, store
+from opdb.cli.options import Dask, Db, Json, Ops, check_workers, known_op, prepared_for, store
 from opdb.cli.output import print_json
 from opdb.cli.progress import working
 from opdb.core.errors import OpdbError
@@ -53,7 +53,11 @@ def run(
     soc: Annotated[
         list[str] | None,
         typer.Option(
-            "--soc", metavar="SOC", help="SoC for qnn-htp; may be repeated.", autocompletion=completion.socs
+            "--soc",
+            metavar="SOC",
+            help="SoC for qnn-htp; may be repeated.",
+            autocompletion=completion.socs,
+            callback=prepared_for,
         ),
     ] = None,
     case: Annotated[
@@ -78,14 +82,13 @@ def run(
     opened, catalog = database.synced()
     names = [known_op(name, catalog.ops) for name in op or ()] or None
     command = "opdb " + " ".join(sys.argv[1:])
-    from opdb.catalog.targets.target import soc_name
     from opdb.measure.conformance.cases import DEFAULT_SOCS
     from opdb.measure.conformance.executors import USUAL
     from opdb.measure.conformance.run import run as run_cases
 
     with _progress() as progress:
         summary = run_cases(
-            catalog, opened, names, executor or USUAL, [soc_name(s) for s in soc or DEFAULT_SOCS], seed, jobs or 1, progress,
+            catalog, opened, names, executor or USUAL, soc or DEFAULT_SOCS, seed, jobs or 1, progress,
             dask=dask, only=case or (), resume=resume, command=command,
         )  # fmt: skip
     if json:

@@ -10,7 +10,7 @@ import typer
 
 from opdb.cli import completion
 from opdb.cli.option_groups import ErrataOptions, ModelOptions, OptimizerOptions
-from opdb.cli.options import GraphName, Json, More, Timeout, check_timeout
+from opdb.cli.options import GraphName, Json, More, Timeout, check_timeout, prepared_for
 from opdb.core.errors import OpdbError
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class CostOptions:
             metavar="SOC",
             help="A chip that the library simulates, e.g. SA8255.",
             autocompletion=completion.socs,
+            callback=prepared_for,
         ),
     ]
     qnn: Annotated[

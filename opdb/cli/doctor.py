@@ -12,6 +12,7 @@ from opdb.cli.options import Json
 from opdb.cli.output import print_json
 from opdb.core import plugins
 from opdb.core.errors import OpdbError
+from opdb.core.install import add_extras
 from opdb.core.version import __version__
 from opdb.execute.libraries.report import library_rows
 from opdb.generated.constants.backends import ASKED
@@ -73,7 +74,7 @@ def examine() -> list[dict[str, Any]]:
         try:
             rows.append(_row(name, metadata.version(name)))
         except metadata.PackageNotFoundError:
-            rows.append(_row(name, None, cost, f"pip install 'opdb[{extra}]'"))
+            rows.append(_row(name, None, cost, add_extras(extra)))
     rows += [*library_rows(), _compiler()]
     for name in plugins.names("DIAGNOSES"):
         part, found, cost, cure = plugins.load("DIAGNOSES", name)()

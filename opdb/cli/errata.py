@@ -13,9 +13,10 @@ import typer
 from opdb.cli import completion
 from opdb.cli.help import MEASURE, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
-from opdb.cli.options import Json
+from opdb.cli.options import Json, prepared_for
 from opdb.cli.output import print_json
 from opdb.core.errors import OpdbError
+from opdb.core.install import add_extras
 from opdb.core.names import counted
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def probe(
             metavar="SOC",
             help="SoC for HTP; may be repeated. One per Hexagon version.",
             autocompletion=completion.socs,
+            callback=prepared_for,
         ),
     ] = None,
     ident: Annotated[
@@ -141,7 +143,7 @@ def _libraries(wanted: Sequence[str] | None) -> list[tuple[Libraries, str]]:
 
     found = [found_or_installed(w) for w in wanted] if wanted else list(discover())
     if not found:
-        raise OpdbError("no QNN libraries are here; pip install 'opdb[qnn]'")
+        raise OpdbError(f"no QNN libraries are here; {add_extras('qnn')}")
     named = [(each, ".".join(each.qnn_version().split(".")[:2])) for each in found]
     return [(each, version) for each, version in named if version]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ import typer
 from opdb.cli import completion
 from opdb.cli.help import MEASURE, App
 from opdb.cli.option_groups import with_option_groups
-from opdb.cli.options import Db, Json, Ops, Specs, known_op, store, synced
+from opdb.cli.options import Db, Json, Ops, Specs, known_op, prepared_for, store, synced
 from opdb.cli.output import print_json
 from opdb.cli.progress import Stages, working
 from opdb.core import plugins
@@ -35,7 +35,11 @@ Libraries = Annotated[
 Socs = Annotated[
     list[str] | None,
     typer.Option(
-        "--soc", metavar="SOC", help="Only this chip; may be repeated.", autocompletion=completion.socs
+        "--soc",
+        metavar="SOC",
+        help="Only this chip; may be repeated.",
+        autocompletion=completion.socs,
+        callback=prepared_for,
     ),
 ]
 File = Annotated[
@@ -115,9 +119,6 @@ def build(options: BuildOptions) -> None:
             raise OpdbError(
                 f"--precision {name}: no such precision; one of {', '.join(operators.PRECISIONS)}"
             )
-    from opdb.catalog.targets.target import soc_name
-
-    options = replace(options, soc=[soc_name(s) for s in options.soc] if options.soc else None)
     _, catalog = synced(options.db, options.specs)
     path, built = options.file or shipped_path(), []
     if options.part is not Part.operators and not options.torch_op:

@@ -52,6 +52,33 @@ Sdk = Annotated[
     typer.Option("--sdk", metavar="VERSION", help="QNN SDK, e.g. 2.47.", autocompletion=completion.sdks),
 ]
 
+
+def prepared_for(value: str | list[str] | None) -> str | list[str] | None:
+    """The callback of --soc where HTP's library prepares for the chip: its names as the catalog spells them.
+
+    Raises OpdbError for a chip that the library does not prepare for.
+    """
+    if not value:
+        return value
+    from opdb.catalog.targets.target import Target, soc_name
+    from opdb.generated.constants.backends import DEFAULT
+
+    names = [soc_name(name) for name in ([value] if isinstance(value, str) else value)]
+    for name in names:
+        Target(DEFAULT, name).check_chip()
+    return names[0] if isinstance(value, str) else names
+
+
+EmulatedSoc = Annotated[
+    str,
+    typer.Option(
+        "--soc",
+        metavar="SOC",
+        help="The chip that HTP emulates.",
+        callback=prepared_for,
+        autocompletion=completion.socs,
+    ),
+]
 Execution = Annotated[
     str | None,
     typer.Option(
@@ -224,18 +251,12 @@ def open_catalog(db: str | None, specs: Path | None = None) -> Catalog:
 
 def known_op(name: str, known: object) -> str:
     """The one of ``known`` with this name, in any case.  Raises OpdbError with the closest one."""
-    import difflib
-
     from opdb.core.errors import OpdbError
+    from opdb.core.guess import did_you_mean
     from opdb.core.names import spelled
 
     names = list(known)  # type: ignore[call-overload]
     if (found := spelled(name, names)) in names:
         return found
-    close = difflib.get_close_matches(name, names, 1)
-    hint = (
-        f"; did you mean '{close[0]}'?"
-        if close
-        else "; 'opdb query ops' lists the known ones, 'opdb add-op' adds one"
-    )
-    raise OpdbError(f"unknown op '{name}'{hint}")
+    cure = "'opdb query ops' lists the known ones, 'opdb add-op' adds one"
+    raise OpdbError(f"unknown op '{name}'{did_you_mean(name, names, cure)}")

@@ -13,6 +13,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from opdb.catalog.evidence.status import EXCEPT, NO, YES
 from opdb.cli.options import Format
 from opdb.core.errors import OpdbError
 from opdb.core.pages import NARROW, broken, style
@@ -21,7 +22,7 @@ Rows = Iterable[Mapping[str, Any]]
 #: The screen width in pixels that a column of a table needs.
 COLUMN = 90
 #: The background of cells that begin with these words, by its name in the style of all pages.
-_COLORS = {"yes": "yes", "no": "no", "crashed": "no", "hung": "no", "declared": "host"}
+_COLORS = {"yes": "yes", "no": "no", "crashed": "no", "hung": "no", "except": "host"}
 
 
 def print_json(document: Any) -> None:
@@ -54,10 +55,12 @@ def print_rows(
     title: str = "",
     output: Path | None = None,
     types: Mapping[str, str] | None = None,
+    notes: Sequence[str] = (),
 ) -> None:
     """Prints rows as a table (without empty columns), CSV, Markdown, HTML, or JSON, as they come.
 
-    ``output`` is a file, which Parquet requires; ``types`` are the types of its columns, text by default.
+    ``output`` is a file, which Parquet requires; ``types`` are the types of its columns, text by default.  ``notes`` follow
+    a table, Markdown and HTML.
     """
     if format_ is Format.parquet:
         from opdb.cli.parquet import write_parquet
@@ -68,26 +71,30 @@ def print_rows(
         print(f"{output}: {count} rows", file=sys.stderr)
     elif format_ is Format.table and output is None:
         _table(rows, columns)
+        for note in ("", *notes) if notes else ():
+            print(note)
     elif output is None:
-        for line in _lines(rows, columns, format_, title):
+        for line in _lines(rows, columns, format_, title, notes):
             print(line)
     else:
         from opdb.core.files import written_atomically
 
         with written_atomically(output) as name, open(name, "w", encoding="utf-8") as file:
-            file.writelines(f"{line}\n" for line in _lines(rows, columns, format_, title))
+            file.writelines(f"{line}\n" for line in _lines(rows, columns, format_, title, notes))
 
 
-def _lines(rows: Rows, columns: Sequence[str], format_: Format, title: str) -> Iterator[str]:
+def _lines(
+    rows: Rows, columns: Sequence[str], format_: Format, title: str, notes: Sequence[str]
+) -> Iterator[str]:
     if format_ is Format.json:
         return _json(rows)
     if format_ is Format.csv:
         return _csv(rows, columns)
     if format_ is Format.md:
-        return _markdown(rows, columns)
+        return chain(_markdown(rows, columns), ("", *(f"- {n}" for n in notes)) if notes else ())
     if format_ is Format.html:
-        return _html(rows, columns, title)
-    return _plain(rows, columns)
+        return _html(rows, columns, title, notes)
+    return chain(_plain(rows, columns), ("", *notes) if notes else ())
 
 
 def _json(rows: Rows) -> Iterator[str]:
@@ -135,7 +142,7 @@ def _markdown(rows: Rows, columns: Sequence[str]) -> Iterator[str]:
         yield "| " + " | ".join(cell(r[c]).replace("|", "\\|").replace("\n", " ") for c in columns) + " |"
 
 
-def _html(rows: Rows, columns: Sequence[str], title: str) -> Iterator[str]:
+def _html(rows: Rows, columns: Sequence[str], title: str, notes: Sequence[str]) -> Iterator[str]:
     """A page without scripts: the table head stays visible, statuses are colored."""
     safe = html.escape(title)
     colors = "".join(f".{word} {{ background: var(--{kind}-back); }}\n" for word, kind in _COLORS.items())
@@ -151,15 +158,25 @@ def _html(rows: Rows, columns: Sequence[str], title: str) -> Iterator[str]:
     yield f'<body><main><h1>{safe}</h1>\n<table class="cards">\n<thead><tr>{heads}</tr></thead><tbody>'
     for r in rows:
         yield "<tr>" + "".join(_td(c, cell(r[c])) for c in columns) + "</tr>"
-    yield "</tbody></table></main></body></html>"
+    yield "</tbody></table>"
+    if notes:
+        yield f"<ul>{''.join(f'<li>{html.escape(n)}</li>' for n in notes)}</ul>"
+    yield "</main></body></html>"
 
 
 def _td(column: str, text: str) -> str:
-    """A table cell, colored by its worst word."""
-    words = {part.partition(":")[0] for part in text.split("; ")}
-    found = next((w for w in ("crashed", "hung", "no", "yes", "declared") if w in words), None)
+    """A table cell, colored by its status."""
+    found = _color(text)
     kind = f' class="{found}"' if found else ""
     return f'<td{kind} data-l="{html.escape(column)}">{broken(text)}</td>'
+
+
+def _color(text: str) -> str:
+    """The color of a cell: that of its status, of the better one where several SDKs or chips differ."""
+    for begins, color in ((YES, "yes"), (NO, "no"), ("crashed", "crashed"), ("hung", "hung")):
+        if text == begins or text.startswith((f"{begins} (", f"{begins} on ")):
+            return "except" if "; " in text and color == "yes" else color
+    return "except" if EXCEPT in text else ""
 
 
 def _shown(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> list[str]:

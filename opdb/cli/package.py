@@ -10,7 +10,7 @@ import typer
 from opdb.cli import completion
 from opdb.cli.help import EXTEND, App
 from opdb.cli.option_groups import DatabaseOptions, SourceOptions, with_option_groups
-from opdb.cli.options import Json, known_op, open_catalog
+from opdb.cli.options import EmulatedSoc, Json, known_op, open_catalog, prepared_for
 from opdb.cli.output import print_json
 from opdb.cli.progress import working
 from opdb.core.errors import OpdbError
@@ -74,6 +74,7 @@ def qnn(
             metavar="SOC",
             help="Size tiles for this chip's VTCM instead of the smallest chip's 2 MiB.",
             autocompletion=completion.socs,
+            callback=prepared_for,
         ),
     ] = None,
     sources: SourceOptions = SourceOptions(),
@@ -167,12 +168,7 @@ def check(
 @package_app.command(example="opdb package inspect libQnnMine.so")
 def inspect(
     library: Annotated[Path, typer.Argument(metavar="LIBRARY", help="An op package, e.g. libQnnMine.so.")],
-    soc: Annotated[
-        str,
-        typer.Option(
-            "--soc", metavar="SOC", help="The chip that HTP emulates.", autocompletion=completion.socs
-        ),
-    ] = "SM8650",
+    soc: EmulatedSoc = "SM8650",
     no_load: Annotated[bool, typer.Option("--no-load", help="Only read the file; run none of it.")] = False,
     json: Json = False,
 ) -> None:
@@ -204,12 +200,7 @@ def inspect(
 @package_app.command(example="opdb package matrix libQnnMine.so --soc SM8650")
 def matrix(
     library: Annotated[Path, typer.Argument(metavar="LIBRARY", help="An op package, e.g. libQnnMine.so.")],
-    soc: Annotated[
-        str,
-        typer.Option(
-            "--soc", metavar="SOC", help="The chip that HTP emulates.", autocompletion=completion.socs
-        ),
-    ] = "SM8650",
+    soc: EmulatedSoc = "SM8650",
     json: Json = False,
 ) -> None:
     """Try an op package with each installed version of QNN."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opdb.cli import completion
-from opdb.cli.options import Format, Json, Timeout, check_timeout
+from opdb.cli.options import Format, Json, Timeout, check_timeout, prepared_for
 from opdb.cli.output import print_json, print_rows
 from opdb.core.errors import OpdbError
 
@@ -45,7 +45,11 @@ def build_table(
     soc: Annotated[
         str,
         typer.Option(
-            "--soc", metavar="SOC", help="The chip that is simulated.", autocompletion=completion.socs
+            "--soc",
+            metavar="SOC",
+            help="The chip that is simulated.",
+            autocompletion=completion.socs,
+            callback=prepared_for,
         ),
     ] = "SA8255",
     qnn: Annotated[

@@ -13,7 +13,7 @@ import typer
 from opdb.cli import completion
 from opdb.cli.help import MEASURE, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
-from opdb.cli.options import Dask, Json, Ops, check_workers, known_op
+from opdb.cli.options import Dask, Json, Ops, check_workers, known_op, prepared_for
 from opdb.cli.output import print_json
 from opdb.cli.progress import working
 from opdb.core.errors import OpdbError
@@ -43,7 +43,11 @@ class ProbeOptions:
     soc: Annotated[
         list[str] | None,
         typer.Option(
-            "--soc", metavar="SOC", help="SoC for HTP; may be repeated.", autocompletion=completion.socs
+            "--soc",
+            metavar="SOC",
+            help="SoC for HTP; may be repeated.",
+            autocompletion=completion.socs,
+            callback=prepared_for,
         ),
     ] = None
     qnn: Annotated[
@@ -106,7 +110,6 @@ def probe(options: ProbeOptions) -> None:
     Both judge generated op configs.
     """
     options.check()
-    from opdb.catalog.targets.target import soc_name
     from opdb.cli.library_install import found_or_installed
     from opdb.measure.sweeps.sweep import SOCS, Limits, sweep
 
@@ -117,7 +120,7 @@ def probe(options: ProbeOptions) -> None:
     limits = Limits(options.budget, options.timeout, options.memory << 20)
     with _progress() as progress, _interrupts() as interrupts:
         summary = sweep(
-            catalog, opened, names, backends, [soc_name(s) for s in options.soc or SOCS], libraries=libraries, count=options.count,
+            catalog, opened, names, backends, options.soc or SOCS, libraries=libraries, count=options.count,
             seed=options.seed, execute=options.execute, jobs=options.jobs, dask=options.dask, limits=limits,
             command="opdb " + " ".join(sys.argv[1:]), progress=progress, stop=lambda: bool(interrupts),
         )  # fmt: skip

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from opdb.catalog.schema.names import STATUS_COLUMNS
 from opdb.cli import completion
 from opdb.cli.help import ASK, App, Command
 from opdb.cli.option_groups import with_option_groups
@@ -19,6 +20,24 @@ from opdb.core.errors import OpdbError
 
 if TYPE_CHECKING:
     from opdb.catalog.query import Filters
+
+
+#: The formats for people, in which rows of "support" that differ only in the SDK are one row.
+FOR_PEOPLE = (Format.table, Format.md, Format.html)
+#: The columns of "support" in these; the others say what was measured with each SDK.
+SUPPORT = (
+    "op",
+    "type_row",
+    "cells",
+    "backend",
+    "soc",
+    "sdk",
+    "status",
+    "why",
+    "errata",
+    "since",
+    *STATUS_COLUMNS,
+)
 
 
 class _Query(Command):
@@ -87,7 +106,16 @@ class QueryOptions:
     ] = False
     pivot: Annotated[
         bool,
-        typer.Option("--pivot", help="For support: one line per op, one column per backend, SoC, and SDK."),
+        typer.Option(
+            "--pivot", help="For support: a line per op and kind of data types, a column per backend and SoC."
+        ),
+    ] = False
+    each_sdk: Annotated[
+        bool,
+        typer.Option(
+            "--each-sdk",
+            help="For support: a row for each SDK, with what was measured; else SDKs with equal rows are ranges in tables.",
+        ),
     ] = False
     columns: Annotated[
         str | None,
@@ -139,11 +167,13 @@ def query(
 
     docs/reference/sql-views.md documents the columns.
     """
-    from opdb.catalog.query import QUESTIONS, stream
+    from opdb.catalog.query import QUESTIONS, errata_notes, stream
+    from opdb.catalog.query.sdk_ranges import by_range
     from opdb.catalog.schema.views import ABOUT
 
     question = _renamed(question, options.disagree)
-    rows: Iterable[dict[str, Any]] = stream(store(options.db), question, options.filters(), options.where)
+    catalog, notes = store(options.db), []
+    rows: Iterable[dict[str, Any]] = stream(catalog, question, options.filters(), options.where)
     found = QUESTIONS[question]
     chosen = list(found.columns)
     types = {c.name: c.type for c in ABOUT[found.view].columns}
@@ -152,15 +182,20 @@ def query(
 
         if question != "support":
             raise OpdbError(f"--pivot turns 'support' into a table of ops and targets, not '{question}'")
-        rows, chosen = turned(rows, by_soc=bool(options.soc))
+        table = turned(rows, by_soc=bool(options.soc))
+        rows, chosen = table.rows, table.columns
+        notes = errata_notes(catalog, table.errata)
     columns = options.columns
+    format_ = Format.json if options.json else options.format_
+    if question == "support" and not options.pivot and format_ in FOR_PEOPLE and not options.each_sdk:
+        chosen = _chosen(columns, chosen, question) if columns else list(SUPPORT)
+        rows = by_range(rows, chosen)
     if options.disagree and not options.json and columns is None:
         columns = "op,backend,soc,sdk,ours,validates,rules,reasons,detail,config"
     if columns:
         chosen = _chosen(columns, chosen, question)
         rows = ({c: row[c] for c in chosen} for row in rows)
-    format_ = Format.json if options.json else options.format_
-    print_rows(rows, chosen, format_, options.title(question), options.output, types)
+    print_rows(rows, chosen, format_, options.title(question), options.output, types, notes)
 
 
 def _renamed(question: str, disagree: bool) -> str:

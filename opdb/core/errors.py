@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from opdb.core.install import add_extras
+
 
 class OpdbError(Exception):
     """A user's mistake or a missing part: what is wrong, where, and the cure, in one line.
@@ -14,7 +16,7 @@ class OpdbError(Exception):
     ...     opdb.check_config({"op": "Relou"})
     ... except opdb.OpdbError as error:
     ...     print(error)
-    unknown op 'Relou'; did you mean 'Relu'?; 'opdb query ops' lists the known ones
+    unknown op 'Relou'; did you mean 'Relu'? ('opdb query ops' lists the known ones)
     """
 
 
@@ -45,4 +47,4 @@ class MissingExtra(OpdbError):
 
     def __init__(self, what: str, extra: str) -> None:
         self.extra = extra
-        super().__init__(f"{what} is not installed; install it with: pip install 'opdb[{extra}]'")
+        super().__init__(f"{what} is not installed; install it with: {add_extras(extra)}")

@@ -6,7 +6,6 @@ or a library of Qualcomm's.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from importlib.resources import files
 from typing import Any
 
 from opdb.core.errors import OpdbError
+from opdb.core.guess import did_you_mean
 from opdb.generated.constants.qnn_errors import NAMES, RANGES
 
 Facts = dict[str, Any]
@@ -250,9 +250,8 @@ def _named(name: str) -> int:
     """The code of one of QNN's names.  Raises OpdbError with the nearest names."""
     by_name = _by_name()
     if name not in by_name:
-        close = difflib.get_close_matches(name, by_name, 3)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"explained codes: {_explained()}"
-        raise OpdbError(f"QNN's headers have no error '{_shortened(name)}'; {hint}")
+        hint = did_you_mean(name, by_name, f"explained codes: {_explained()}", most=3)
+        raise OpdbError(f"QNN's headers have no error '{_shortened(name)}'{hint}")
     return by_name[name]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 from opdb.catalog.targets.target import EXECUTIONS, Target
@@ -10,6 +9,7 @@ from opdb.codegen import errata_docs
 from opdb.codegen.errata import at_run_time
 from opdb.codegen.rules import rule_view
 from opdb.core.errors import OpdbError
+from opdb.core.guess import did_you_mean
 from opdb.core.names import spelled
 from opdb.judge.errata.policy import decide
 from opdb.runtime.binding import TYPES_SENTENCE
@@ -33,20 +33,13 @@ def explain(catalog: Catalog, rule_id: str) -> dict[str, Any]:
     op_name, _, rule = rule_id.partition(".")
     op_name = spelled(op_name, catalog.ops)
     if op_name not in catalog.ops:
-        close = difflib.get_close_matches(op_name, catalog.ops, 1)
-        raise OpdbError(
-            f"unknown op '{op_name}'"
-            + (f"; did you mean '{close[0]}'?" if close else "; 'opdb query ops' lists them")
-        )
+        hint = did_you_mean(op_name, catalog.ops, "'opdb query ops' lists them")
+        raise OpdbError(f"unknown op '{op_name}'{hint}")
     op = catalog.compiled(op_name)
     rule = spelled(rule, op.rule_ids())
     if rule not in op.rule_ids():
-        close = difflib.get_close_matches(rule, op.rule_ids(), 1)
-        hint = (
-            f"; did you mean '{op_name}.{close[0]}'?"
-            if close
-            else f"; {op_name} has {', '.join(op.rule_ids())}"
-        )
+        full = [f"{op_name}.{known}" for known in op.rule_ids()]
+        hint = did_you_mean(rule_id, full, f"{op_name} has {', '.join(op.rule_ids())}")
         raise OpdbError(f"unknown rule '{rule_id}'{hint}")
     facts: dict[str, Any] = {"rule": f"{op_name}.{rule}", "op": op_name, "package": op.definition.package}
     written = next(
@@ -120,8 +113,8 @@ def erratum_of(catalog: Catalog, ident: str) -> Erratum:
     """The record with this id, in any case.  Raises OpdbError with the nearest id."""
     found = catalog.errata.get(ident.upper())
     if found is None:
-        close = difflib.get_close_matches(ident.upper().replace("O", "0"), catalog.errata, 1)
-        hint = f"; did you mean '{close[0]}'?" if close else "; 'opdb query errata' lists them"
+        asked = ident.upper().replace("O", "0")
+        hint = did_you_mean(asked, catalog.errata, "'opdb query errata' lists them")
         raise OpdbError(f"unknown erratum '{ident}'{hint}")
     return found
 

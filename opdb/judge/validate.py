@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from opdb.catalog.targets.target import Target, hint
+from opdb.catalog.targets.target import Target
 from opdb.core.errors import OpdbError
+from opdb.core.guess import did_you_mean
 from opdb.core.op_config import OpConfig, from_json
 from opdb.generated import validators
 from opdb.runtime.checks import Violation
@@ -67,9 +68,8 @@ def validator(op: str) -> Any:
     """
     module = validators.module(op)
     if module is None:
-        raise OpdbError(
-            f"unknown op '{op}'{hint(op, validators.MODULES)}; 'opdb query ops' lists the known ones"
-        )
+        hint = did_you_mean(op, validators.MODULES, lists="'opdb query ops' lists the known ones")
+        raise OpdbError(f"unknown op '{op}'{hint}")
     return module
 
 

@@ -7,11 +7,11 @@ of the rest by ``opdb.lower.cost`` wins; among candidates within one op's own co
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Protocol, TypeVar
 
+from opdb.core.guess import guesses
 from opdb.generated.builders import TARGETS
 from opdb.lower.cost import MODELED, Prices
 from opdb.runtime import direct
@@ -59,7 +59,7 @@ def unmapped_reason(torch_target: str) -> Reason:
     packets = {t.rpartition(".")[0]: t for t in reversed(TARGETS)}
     packet = torch_target.rpartition(".")[0]
     close = [p for p in (packet, packet.rstrip("_")) if p in packets]
-    close += difflib.get_close_matches(packet, packets, 1, cutoff=0.9)
+    close += guesses(packet, packets)
     nearest = f"; the nearest that one maps is {packets[close[0]]}" if close else ""
     return Reason("", "", f"no spec maps {torch_target}{nearest}")
 

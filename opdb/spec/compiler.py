@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 
 from opdb.core import quant_rules
 from opdb.core.dtypes import BY_SHORT
 from opdb.core.errors import OpdbError
+from opdb.core.guess import did_you_mean
 from opdb.core.quant_rules import QuantRules
 from opdb.core.sdk import sdk_number
 from opdb.spec.backend import Need
@@ -101,8 +101,7 @@ class _Compiler(ShapeRules):
         known = [*self.op.inputs, *self.op.params, *self.op.let, *self.op.outputs]
         for i, name in enumerate(kernel.arguments or ()):
             if name not in known:
-                close = difflib.get_close_matches(name, known, 1)
-                hint = f"; did you mean '{close[0]}'?" if close else ""
+                hint = did_you_mean(name, known)
                 self.fault(
                     ("kernel", "arguments", i),
                     f"'{name}' is no input, parameter, output or name of let{hint}",
@@ -118,8 +117,7 @@ class _Compiler(ShapeRules):
         for name in kernel.tiling.inputs:
             slot = self.op.inputs.get(name)
             if slot is None:
-                close = difflib.get_close_matches(name, self.op.inputs, 1)
-                hint = f"; did you mean '{close[0]}'?" if close else ""
+                hint = did_you_mean(name, self.op.inputs)
                 self.fault(("kernel", "tiling", "inputs", name), f"'{name}' is no input of the op{hint}")
             elif slot.variadic:
                 self.fault(
@@ -253,9 +251,8 @@ class _Compiler(ShapeRules):
                 elif known.get(ident):
                     self.fault((*at, "__key__"), f"'{ident}' is a warning for every backend; delete it here")
                 elif ident not in known and not ("_" in ident and self._unread()):
-                    close = difflib.get_close_matches(ident, known, 1)
-                    hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known) or 'none'}"
-                    self.fault((*at, "__key__"), f"no rule '{ident}' of the op; {hint}")
+                    hint = did_you_mean(ident, known, f"known: {', '.join(known) or 'none'}")
+                    self.fault((*at, "__key__"), f"no rule '{ident}' of the op{hint}")
                 self._sdks(entry, at)
 
     def _unread(self) -> bool:

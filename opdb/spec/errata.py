@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice, product
 
 from opdb.core.errors import OpdbError
+from opdb.core.guess import did_you_mean
 from opdb.core.sdk import sdk_number
 from opdb.spec.compiler import backend_scope
 from opdb.spec.definitions import CompiledErratum, CompiledOp, CompiledRule, CompileError, Fault
 from opdb.spec.erratum import Erratum
+from opdb.spec.lang.certain import parsed
 from opdb.spec.lang.nodes import BOOL, FLOAT, INT, INTS, Loop, Name, Node, Scope
 from opdb.spec.lang.parse import ExpressionError, parse
+from opdb.spec.lang.printer import to_text
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,33 @@ def compile_erratum(op: CompiledOp, erratum: Erratum, known: Known) -> CompiledE
     return CompiledErratum(erratum, rule, where)
 
 
+#: At most this many combinations of data types of a row are tried; the rest counts as open.
+COMBINATIONS = 4096
+
+
+def occurs(erratum: CompiledErratum, cells: Mapping[str, Sequence[str]]) -> bool | None:
+    """Whether an erratum occurs for the data types of a type row: always, never, or under further conditions (None).
+
+    ``cells``: the short names of the data types that each slot may have.  Does not look at the scope.
+    """
+    if erratum.definition.pattern:
+        return None
+    when = parsed(to_text(erratum.rule.when)) if erratum.rule.when is not None else lambda _: True
+    unless = parsed(to_text(erratum.rule.require))
+    found: set[bool | None] = set()
+    combinations = product(*cells.values())
+    for dtypes in islice(combinations, COMBINATIONS):
+        known = {f"{slot}.dtype": dtype for slot, dtype in zip(cells, dtypes, strict=True)}
+        known |= {f"{slot}[0].dtype": dtype for slot, dtype in zip(cells, dtypes, strict=True)}
+        applies, excused = when(known), unless(known)
+        found.add(
+            False if applies is False or excused is True else True if applies and excused is False else None
+        )
+    if next(combinations, None) is not None:
+        found.add(None)
+    return found.pop() if len(found) == 1 else None
+
+
 def scope_faults(erratum: Erratum, socs: Mapping[str, int | None]) -> list[Fault]:
     """Faults in the versions and chips of a record."""
     faults: list[Fault] = []
@@ -74,9 +104,8 @@ def scope_faults(erratum: Erratum, socs: Mapping[str, int | None]) -> list[Fault
         faults.append(Fault(("scope", "until"), message))
     for i, soc in enumerate(erratum.scope.socs):
         if soc not in socs:
-            close = difflib.get_close_matches(soc, socs, 1)
-            hint = f"; did you mean '{close[0]}'?" if close else ""
-            faults.append(Fault(("scope", "socs", i), f"no chip '{soc}' in socs.yaml{hint}"))
+            message = f"no chip '{soc}' in socs.yaml{did_you_mean(soc, socs, most=3)}"
+            faults.append(Fault(("scope", "socs", i), message))
     return faults
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from opdb.core.errors import Problem, SpecError
+from opdb.core.guess import did_you_mean
 from opdb.spec.backend import BACKEND, LETTER, Backend
 from opdb.spec.document import At, Document, parse_document
 from opdb.spec.erratum import DATE, ID, NAME, Erratum
@@ -114,8 +114,7 @@ def _pydantic_message(model: type[BaseModel], error: dict[str, Any]) -> str:
     if kind == "extra_forbidden":
         name = str(error["loc"][-1])
         known = _fields_at(model, error["loc"][:-1])
-        close = difflib.get_close_matches(name, known, 1)
-        hint = f"; did you mean '{close[0]}'?" if close else f"; known: {', '.join(known)}" if known else ""
+        hint = did_you_mean(name, known, f"known: {', '.join(known)}" if known else "")
         return f"unknown field '{name}'{hint}" + ("" if name.isidentifier() else f"; {QUOTES}")
     if kind == "missing":
         return f"the field '{error['loc'][-1]}' is missing"
@@ -242,8 +241,7 @@ class _Reader:
             if op.extends is None or op.extends in bases:
                 ops[name] = resolve(op, bases)
             elif f"bases/{op.extends}.yaml" not in self.names:  # otherwise the base's own faults are reported
-                close = difflib.get_close_matches(op.extends, bases, 1)
-                hint = f"; did you mean '{close[0]}'?" if close else ""
+                hint = did_you_mean(op.extends, bases)
                 file = f"ops/{name}.yaml"
                 document = self.documents.get(file) or reread(self.folder, file)
                 self.problems.append(

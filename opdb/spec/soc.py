@@ -19,3 +19,10 @@ class Soc:
     def data(self) -> dict[str, Any]:
         known = {"chip": self.chip, "soc_model": self.soc_model, "htp_arch": self.htp_arch}
         return {k: v for k, v in known.items() if v is not None} | dict(self.more)
+
+
+def libraries_in_words(entry: Any) -> str:
+    """The versions of the libraries that open a chip, e.g. "since 2.48", or "none"; "" if all that were tried do."""
+    if isinstance(entry, Mapping):
+        return " ".join(f"{end} {version}" for end, version in entry.items())
+    return str(entry or "")

@@ -12,13 +12,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from opdb.core.dtypes import BY_SHORT, LISTS
 from opdb.core.errors import Problem, SpecError
+from opdb.core.guess import did_you_mean
 
 if TYPE_CHECKING:  # what only writes knows no reader
     from opdb.spec.document import At, Document
@@ -30,17 +30,15 @@ Data = dict[str, Any]
 
 def no_type(name: str) -> str:
     """The error for a word that is not a data type."""
-    close = difflib.get_close_matches(name, [*BY_SHORT, *LISTS], 1)
     if name in LISTS:
         return f"'{name}' is a list of data types by name, which stands alone, not in brackets"
-    return f"'{name}' is not a data type; " + (f"did you mean '{close[0]}'?" if close else "e.g. f32, uq8")
+    return f"'{name}' is not a data type{did_you_mean(name, [*BY_SHORT, *LISTS], 'e.g. f32, uq8')}"
 
 
 def no_list(name: str) -> str:
     """The error for a word where a list is needed."""
-    close = difflib.get_close_matches(name, LISTS, 1)
-    cure = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(LISTS)}"
-    return f"'{name}' is not the name of a list of data types; {cure}"
+    cure = did_you_mean(name, LISTS, f"known: {', '.join(LISTS)}")
+    return f"'{name}' is not the name of a list of data types{cure}"
 
 
 def expanded(document: Document) -> Document:

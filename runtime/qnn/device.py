@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 
 from opdb.core.errors import OpdbError
+from opdb.core.guess import did_you_mean
 from opdb.generated.constants.socs import SOCS
 from opdb.runtime.qnn.errors import QnnError
 from opdb.runtime.qnn.handles import Handle, Resource
@@ -59,9 +59,8 @@ def soc_model_of(backend: str, soc: str | None, soc_model: int | None) -> int | 
     if soc is None:
         return soc_model
     if soc not in SOCS:
-        close = difflib.get_close_matches(soc.upper(), SOCS, 1)
-        hint = f"did you mean {close[0]}?" if close else "'opdb query socs' lists them"
-        raise OpdbError(f"{soc!r} is not a SoC that opdb knows; {hint}")
+        hint = did_you_mean(soc, SOCS, "'opdb query socs' lists them", most=3)
+        raise OpdbError(f"{soc!r} is not a SoC that opdb knows{hint}")
     known = SOCS[soc].soc_model
     if soc_model not in (None, known):
         raise OpdbError(f"{soc} has the number {known}, not {soc_model}; give one of the two")

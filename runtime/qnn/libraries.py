@@ -16,6 +16,7 @@ from pathlib import Path
 
 from opdb.core.errors import MissingExtra, OpdbError
 from opdb.core.files import data_folder
+from opdb.core.install import add_extras
 from opdb.generated.constants.backends import BACKENDS as _RECORDS
 from opdb.runtime.qnn import identity
 
@@ -103,11 +104,11 @@ class Libraries:
             return "name the folder that holds QNN's libraries for this machine"
         if backend == "CPU" and self.version != WITH_CPU:
             return (
-                f"{self.package} {self.version} has no CPU library, {WITH_CPU} has: pip install 'opdb[qnn]'"
+                f"{self.package} {self.version} has no CPU library, {WITH_CPU} has: {add_extras('qnn')}"
                 f", or beside this one: opdb libraries install {WITH_CPU}"
             )
         if self.source == "installed":
-            return f"install {self.package} again: pip install --force-reinstall 'opdb[qnn]'"
+            return f"install {self.package} again: pip install --force-reinstall --no-deps {self.package}=={self.version}"
         return (
             f"unpack {self.package} again: remove {self.folder.parent}, opdb libraries install {self.version}"
         )

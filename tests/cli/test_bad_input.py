@@ -149,7 +149,7 @@ def test_a_missing_extra_is_one_line(
         }
     )
     line = one_line(opdb(*command, stdin=config, env={"PYTHONPATH": str(hide)}))
-    assert f"opdb[{extra}]" in line
+    assert f"qnn-opdb[{extra}]" in line
 
 
 def test_a_wrong_field_of_an_op_config_is_named(opdb: Run, tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from opdb.core.install import DISTRIBUTION
+
 from .conftest import ROOT, Run
 
 COMMANDS = (
@@ -38,7 +40,7 @@ def test_every_command_has_help(opdb: Run, command: str) -> None:
 
 def test_the_version_is_printed(opdb: Run) -> None:
     done = opdb("--version")
-    assert (done.returncode, done.stdout) == (0, f"opdb {metadata.version('opdb')}\n")
+    assert (done.returncode, done.stdout) == (0, f"opdb {metadata.version(DISTRIBUTION)}\n")
 
 
 def test_every_command_is_listed_and_described(opdb: Run) -> None:

@@ -47,7 +47,7 @@ def test_a_line_is_explained_as_json(opdb: Run) -> None:
     ("text", "part"),
     [
         ("6999", "6000-6999, GRAPH: building, finalizing and executing graphs"),
-        ("QNN_GRAPH_ERROR_ABORT", "did you mean QNN_GRAPH_ERROR_ABORTED"),
+        ("QNN_GRAPH_ERROR_ABORT", "did you mean 'QNN_GRAPH_ERROR_ABORTED'"),
         ("no such line", "nothing is known about a log line like 'no such line'"),
     ],
 )

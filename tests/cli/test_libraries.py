@@ -70,7 +70,7 @@ def test_a_wheel_without_the_cpu_library_gets_a_fix(bare: Run, tmp_path: Path) -
     cpu = [row for row in rows if row["part"] == "QNN CPU"]
     assert [row["ok"] for row in cpu] == [True, False]
     assert cpu[1]["cure"].startswith(
-        "onnxruntime-qnn 2.7.0 has no CPU library, 2.3.0 has: pip install 'opdb[qnn]'"
+        "onnxruntime-qnn 2.7.0 has no CPU library, 2.3.0 has: pip install 'qnn-opdb[qnn]'"
     )
     saver = [row["library"] for row in rows if row["part"] == "QNN SAVER"]
     assert [(each["version"], each["source"]) for each in saver] == [

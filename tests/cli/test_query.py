@@ -105,7 +105,7 @@ def test_parquet_names_the_missing_option_or_extra(loaded: Run, tmp_path: Path) 
     file = tmp_path / "ops.parquet"
     done = loaded("query", "ops", "--format", "parquet", "--output", str(file),
                   env={"PYTHONPATH": str(tmp_path / "hidden")})  # fmt: skip
-    assert done.returncode == 2 and "pip install 'opdb[parquet]'" in done.stderr
+    assert done.returncode == 2 and "pip install 'qnn-opdb[parquet]'" in done.stderr
     assert not file.exists()
 
 

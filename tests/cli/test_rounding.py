@@ -118,7 +118,7 @@ def test_missing_aimet_is_reported_with_the_install_command(
     done = compiled(here, "own.yaml")
     assert (
         done.code == 2
-        and "AIMET (aimet-onnx) is not installed; install it with: pip install 'opdb[aimet]'" in done.err
+        and "AIMET (aimet-onnx) is not installed; install it with: pip install 'qnn-opdb[aimet]'" in done.err
     )
     assert not Path("net.bin").exists()
 

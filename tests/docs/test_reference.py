@@ -24,7 +24,13 @@ def reference() -> ModuleType:
 
 
 @pytest.mark.parametrize(
-    "name", ["docs/reference/cli.md", "docs/reference/python-api.md", "docs/guides/troubleshooting.md"]
+    "name",
+    [
+        "docs/reference/cli.md",
+        "docs/reference/python-api.md",
+        "docs/reference/chips.md",
+        "docs/guides/troubleshooting.md",
+    ],
 )
 def test_reference_pages_are_current(reference: ModuleType, name: str) -> None:
     assert (ROOT / name).read_text(encoding="utf-8") == reference.PAGES[name](), (

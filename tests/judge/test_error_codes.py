@@ -104,7 +104,7 @@ def test_a_larger_number_is_read_by_its_low_16_bits() -> None:
     [
         ("6999", ("no error code 6999", "6000-6999, GRAPH", "6039 QNN_GRAPH_ERROR_INVALID_CONTEXT", "1000, 1002")),
         ("20000", ("no error code 20000", "no module has this range", "nearest: 14003")),
-        ("QNN_GRAPH_ERROR_FINALIZED_FAILED", ("did you mean QNN_GRAPH_ERROR_FINALIZE_FAILED",)),
+        ("QNN_GRAPH_ERROR_FINALIZED_FAILED", ("did you mean 'QNN_GRAPH_ERROR_FINALIZE_FAILED'",)),
         ("QNN_X", ("no error 'QNN_X'; explained codes: 1000",)),
         ("the moon is full", ("'the moon is full'", "3110")),
         ("0", ("QNN_SUCCESS",)),

@@ -122,9 +122,9 @@ def test_the_verdict_depends_on_the_soc() -> None:
 
 
 @pytest.mark.parametrize(("target", "message"), [
-    (Target("HPT", "SM8650"), "unknown backend 'HPT'; did you mean 'HTP'?; known: CPU, GPU, DSP, HTP, HTA, LPAI, AIC"),
+    (Target("HPT", "SM8650"), "unknown backend 'HPT'; did you mean 'HTP'? (known: CPU, GPU, DSP, HTP, HTA, LPAI, AIC)"),
     (Target("HTP"), "HTP: its rules depend on the SoC; give one, e.g. --soc SM8650 (opdb query socs lists them)"),
-    (Target("HTP", "SM865"), "unknown SoC 'SM865'; did you mean 'SM8650'?; 'opdb query socs' lists them"),
+    (Target("HTP", "SM865"), "unknown SoC 'SM865'; did you mean 'SM8650' or 'SM8635'? ('opdb query socs' lists them)"),
     (Target("CPU", None, "two"), "'two' is not an SDK version; e.g. 2.47"),
 ])  # fmt: skip
 def test_unknown_targets_are_rejected(target: Target, message: str) -> None:
@@ -139,7 +139,7 @@ def test_an_unknown_op_is_an_error(ask: Any) -> None:
         ask(OpConfig("LayerNrom"))
     assert (
         str(caught.value)
-        == "unknown op 'LayerNrom'; did you mean 'LayerNorm'?; 'opdb query ops' lists the known ones"
+        == "unknown op 'LayerNrom'; did you mean 'LayerNorm'? ('opdb query ops' lists the known ones)"
     )
 
 

@@ -113,5 +113,5 @@ def test_missing_torch_names_the_extra(folder: Path, monkeypatch: pytest.MonkeyP
         return importer(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", without_torch)
-    with pytest.raises(MissingExtra, match=r"pip install 'opdb\[torch\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'qnn-opdb\[torch\]'"):
         load_model("some_models:good")

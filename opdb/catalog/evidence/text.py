@@ -4,26 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from opdb.catalog.evidence import STAGES, Cell, Outcome, Run
+from opdb.catalog.evidence import Cell, Outcome, Run
+from opdb.catalog.evidence.status import failures
 from opdb.core.sdk import sdk_number
-
-#: The meaning of "no" at each stage.
-_NO = {
-    "validates": "refused",
-    "finalizes": "not finalized",
-    "executes": "does not run",
-    "matches": "wrong numbers",
-}
 
 
 def told(outcome: Outcome) -> str:
     """Summarizes an outcome, e.g. right; wrong numbers in 1 of 3 (HTP-0201); refused; crashes in 2 of 3."""
-    found = []
-    for stage, counts in zip(STAGES, outcome.counts, strict=True):
-        for status, number in sorted(counts.items()):
-            if status in ("no", "crashed", "hung"):
-                what = {"crashed": "crashes", "hung": "hangs"}.get(status, _NO[stage])
-                found.append(what if number == outcome.cases else f"{what} in {number} of {outcome.cases}")
+    found = failures(outcome.counts, outcome.cases)
     errata = f" ({', '.join(outcome.errata)})" if outcome.errata else ""
     if found:
         return f"{', '.join(found)}{errata}"

@@ -6,7 +6,6 @@ needs neither torch nor the vendor's libraries.
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from importlib.resources import files
 from typing import Any
 
 from opdb.core.errors import OpdbError
+from opdb.core.guess import did_you_mean
 
 SDK = "2.25.0"
 TORCH = "2.13.0"
@@ -231,8 +231,7 @@ def _backend(backend: str, op: str, raw: Facts) -> DocumentedBackend:
 
 
 def _hint(name: str, known: Any) -> str:
-    close = difflib.get_close_matches(name, list(known), 3, 0.6)
-    return f"; did you mean {' or '.join(repr(c) for c in close)}?" if close else ""
+    return did_you_mean(name, known, most=3)
 
 
 def _qnn() -> Any:

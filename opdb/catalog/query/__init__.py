@@ -7,7 +7,6 @@ Nothing here imports SQLAlchemy, pydantic or the YAML library: a question reads 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -18,8 +17,9 @@ from opdb.catalog.schema import STATUS_COLUMNS
 from opdb.catalog.schema.views import ABOUT
 from opdb.catalog.store import Store
 from opdb.core.errors import OpdbError
+from opdb.core.guess import did_you_mean
 
-__all__ = ["QUESTIONS", "Filters", "Question", "Row", "agreement_of", "ask", "stream"]
+__all__ = ["QUESTIONS", "Filters", "Question", "Row", "agreement_of", "ask", "errata_notes", "stream"]
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ QUESTIONS: dict[str, Question] = {
         _question(
             "socs",
             "the chips, and what the HTP device takes",
-            "soc names soc_model htp_arch fp16 bf16 soc_ids libraries",
+            "soc names hexagon htp floats simulated vtcm_mb soc_model soc_ids libraries htp_arch fp16 bf16",
             definitions.socs,
             "soc",
         ),
@@ -106,8 +106,9 @@ QUESTIONS: dict[str, Question] = {
         ),
         _question(
             "support",
-            "the five statuses of each op, type row, backend, SoC and SDK",
-            f"op type_row cells backend soc sdk {_STATUSES} measurements counts furthest stopped code_name reason errata"
+            "the support of each op, type row, backend, SoC and SDK: in a word, and by stage",
+            f"op type_row cells backend soc sdk status why errata since {_STATUSES} measurements counts furthest stopped"
+            " code_name reason"
             " library measured execution source",
             evidence.support,
             "op backend soc sdk dtype torch_op",
@@ -190,9 +191,8 @@ def _answers(store: Store, asked: Question, filters: Filters, keep: Condition | 
 def _checked(question: str, filters: Filters) -> Question:
     asked = QUESTIONS.get(question)
     if asked is None:
-        close = difflib.get_close_matches(question, QUESTIONS, 1)
-        hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(QUESTIONS)}"
-        raise OpdbError(f"no question '{question}'; {hint}")
+        hint = did_you_mean(question, QUESTIONS, f"known: {', '.join(QUESTIONS)}")
+        raise OpdbError(f"no question '{question}'{hint}")
     for name, value in vars(filters).items():
         if value not in (None, ()) and name not in asked.filters:
             known = ", ".join(f"--{f.replace('_', '-')}" for f in asked.filters)
@@ -207,3 +207,9 @@ def agreement_of(store: Store, runs: Collection[int]) -> list[Row]:
     with store.asking() as reader:
         found = evidence.agreement_of_runs(View(reader, Filters()), runs)
     return [{c: row[c] for c in QUESTIONS["agreement"].columns} for row in found]
+
+
+def errata_notes(store: Store, idents: Collection[str]) -> list[str]:
+    """A line per erratum: its id and title, in the order of ``idents``."""
+    titles = {row["erratum"]: row["title"] for row in ask(store, "errata")} if idents else {}
+    return [f"{ident}: {titles[ident]}" for ident in idents if ident in titles]

@@ -1,74 +1,152 @@
-"""Pivots rows of the question "support" into the usual supported-op table: one op per line, one target per column.
+"""Pivots rows of the question "support" into the usual supported-op table: a line per op and kind of data types, a column per target.
 
-A cell gives the verdict on each documented configuration of data types on the target: ``yes: FP16 INT8; no: INT16``.
+    op      types  HTP:SM8550 2.47-2.51      HTP:QCM6490 2.47-2.51
+    MatMul  FP16   yes, except HTP-0054      no (the chip has no floating point)
+
+A cell has one of the words of opdb.catalog.evidence.status, preceded by the SDKs if these differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+from opdb.catalog.evidence.status import EXCEPT, NO, NOT_KNOWN, WORDS, YES
 from opdb.catalog.query.rows import Row
-from opdb.catalog.schema import STATUS_COLUMNS
+from opdb.catalog.query.sdk_ranges import ranges
 from opdb.core.sdk import version
 
-#: The verdicts of a cell, in order, and their meanings.
-VERDICTS = {
-    "yes": "the library takes it, as far as it was asked: validation, preparation, execution, numbers",
-    "no": "a stage refuses it, or the numbers are others",
-    "crashed": "the library crashed",
-    "hung": "the library hung",
-    "declared": "the documents say so; nothing was measured",
-    "unknown": "neither declared nor measured",
-}
-_WORST = ("crashed", "hung", "no", "yes", "declared", "unknown")
+Target = tuple[str, str, str]  # backend, SoC, "device" or ""
+#: How many errata a cell names; a longer list ends in their number.
+NAMED = 3
+#: The longest reason that a cell has room for.
+SHORT = 60
+_FOUND_IN = re.compile(r"_\d+_\d+$")  # INT16_2_47: rows that were found by asking the library of that SDK
 
 
-def pivot(rows: Iterable[Row], by_soc: bool) -> tuple[list[Row], list[str]]:
-    """Returns the table and its columns: ``op``, then targets, e.g. CPU@2.47, HTP:SM8650@2.47.
+@dataclass(frozen=True)
+class Pivot:
+    """The table, its columns, and the errata that its cells name."""
 
-    Without ``by_soc`` one column has the worst result over all SoCs.  A configuration fails if any of its type rows fails.
-    Device results have separate columns.  ``rows`` may be in any order and is read once.
-    """
-    cells: dict[str, dict[tuple[str, str, str, str], dict[str, str]]] = {}
-    targets: dict[tuple[str, str, str, str], None] = {}
+    rows: list[Row]
+    columns: list[str]
+    errata: list[str]
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """What a cell says of one SDK: a word, the exceptions to a yes, the reason for a no."""
+
+    word: str
+    exceptions: tuple[str, ...] = ()
+    why: str = ""
+
+
+def pivot(rows: Iterable[Row], by_soc: bool) -> Pivot:
+    """``rows`` may be in any order and is read once.  Without ``by_soc`` a column has all chips of a backend, with their numbers."""
+    places: dict[
+        tuple[str, str], dict[Target, dict[str, dict[str, list[Row]]]]
+    ] = {}  # op, kind; target; SDK; chip
+    sdks: dict[Target, set[str]] = {}
+    errata: set[str] = set()
     for row in rows:
         device = "device" if row["execution"] == "device" else ""
-        target = (row["backend"] or "", (row["soc"] or "") if by_soc else "", row["sdk"] or "", device)
-        found = cells.setdefault(row["op"], {}).setdefault(target, {})
-        config = _config(row["type_row"])
-        targets[target] = None
-        found[config] = min(found.get(config, "unknown"), verdict(row), key=_WORST.index)
-    ordered = sorted(targets, key=lambda t: (t[0], t[1], version(t[2]), t[3]))
-    names = [
-        f"{backend}{':' * bool(soc)}{soc}{'@' * bool(sdk)}{sdk}{' ' * bool(device)}{device}"
-        for backend, soc, sdk, device in ordered
-    ]
+        target = (row["backend"] or "", (row["soc"] or "") if by_soc else "", device)
+        sdk = row["sdk"] or ""
+        sdks.setdefault(target, set()).add(sdk)
+        of = places.setdefault((row["op"], kind(row["type_row"])), {}).setdefault(target, {})
+        of.setdefault(sdk, {}).setdefault(row["soc"] or "", []).append(row)
+        errata |= set(_ids(row))
+    orders = {t: tuple(sorted(found, key=version)) for t, found in sdks.items()}
+    names = {t: _name(t, orders[t]) for t in sorted(orders)}
     table: list[Row] = [
-        {"op": op} | {n: _cell(of.get(t, {})) for n, t in zip(names, ordered, strict=True)}
-        for op, of in sorted(cells.items())
+        {"op": op, "types": types}
+        | {
+            name: _text(
+                {sdk: _of_chips([*chips.values()]) for sdk, chips in of.get(t, {}).items()}, orders[t]
+            )
+            for t, name in names.items()
+        }
+        for (op, types), of in sorted(places.items(), key=lambda e: e[0][0])
     ]
-    return table, ["op", *names]
+    return Pivot(table, ["op", "types", *names.values()], sorted(errata))
 
 
-def verdict(row: Row) -> str:
-    """Condenses the five statuses to one of ``VERDICTS``; "unknown" if a library refuses an undeclared row."""
-    if (row["declared"], row["validates"]) == ("no", "no"):
-        return "unknown"
-    measured = [row[c] for c in STATUS_COLUMNS[1:]]
-    for word in ("crashed", "hung", "no", "yes"):
-        if word in measured:
-            return word
-    return "declared" if row["declared"] == "yes" else "unknown"
-
-
-def _config(type_row: str | None) -> str:
-    """The configuration of a type row, e.g. HTP.FP16.1 -> FP16."""
+def kind(type_row: str | None) -> str:
+    """The kind of data types of a type row, e.g. HTP.FP16.1 -> FP16, HTP.INT16_2_47.1 -> INT16."""
     parts = (type_row or "").split(".")
-    return parts[1] if len(parts) == 3 else type_row or "other"
+    return _FOUND_IN.sub("", parts[1]) if len(parts) == 3 else type_row or "other"
 
 
-def _cell(configs: dict[str, str]) -> str | None:
-    groups = {
-        v: " ".join(c for c, found in configs.items() if found == v) for v in VERDICTS if v != "unknown"
-    }
-    return "; ".join(f"{word}: {names}" for word, names in groups.items() if names) or None
+def _name(target: Target, sdks: Sequence[str]) -> str:
+    backend, soc, device = target
+    return " ".join(
+        filter(None, (f"{backend}:{soc}" if soc else backend, ranges(tuple(sdks), tuple(sdks)), device))
+    )
+
+
+def _text(cells: dict[str, _Cell], order: tuple[str, ...]) -> str | None:
+    """A target's cells by SDK as one text, which names SDKs where they differ; None without cells."""
+    if not cells:
+        return None
+    by_word: dict[str, list[str]] = {}
+    for sdk in order:
+        by_word.setdefault(cells[sdk].word if sdk in cells else NOT_KNOWN, []).append(sdk)
+    texts = []
+    for word, of in by_word.items():
+        there = [cells[sdk] for sdk in of if sdk in cells]
+        before = f"{ranges(tuple(of), order)}: " if len(by_word) > 1 else ""
+        texts.append(f"{before}{word}{_exceptions(cells, of, order)}{_reason(there)}")
+    return "; ".join(texts)
+
+
+def _exceptions(cells: dict[str, _Cell], of: Sequence[str], order: tuple[str, ...]) -> str:
+    """The exceptions of a yes, those of some SDKs alone with these SDKs."""
+    found: dict[str, list[str]] = {}
+    for sdk in of:
+        for exception in cells[sdk].exceptions if sdk in cells else ():
+            found.setdefault(exception, []).append(sdk)
+    names = [
+        e if len(sdks) == len(of) else f"{e} ({ranges(tuple(sdks), order)})" for e, sdks in found.items()
+    ]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f" {', '.join(names[:NAMED])}{more}" if names else ""
+
+
+def _reason(cells: Sequence[_Cell]) -> str:
+    whys = {c.why for c in cells}
+    why = next(iter(whys)) if len(whys) == 1 else ""
+    return f" ({why})" if why and len(why) <= SHORT else ""
+
+
+def _of_chips(chips: Sequence[Sequence[Row]]) -> _Cell:
+    found = [_of_chip(rows) for rows in chips]
+    if len({(c.word, c.exceptions) for c in found}) == 1:
+        return found[0]
+    words = [c.word for c in found]
+    numbers = [(w, n) for w in WORDS if (n := words.count(w))]
+    return _Cell("; ".join(f"{w} on {n} chip{'s' * (n != 1)}" for w, n in numbers))
+
+
+def _of_chip(rows: Sequence[Row]) -> _Cell:
+    """The type rows of one kind at one place.  Rows that are not declared there say nothing, unless all are."""
+    declared = [r for r in rows if r["declared"] != "no" or r["status"] != NO] or [*rows]
+    words = {r["status"] for r in declared}
+    refused = [r for r in declared if r["status"] == NO]
+    if words & {YES, EXCEPT}:
+        ids = dict.fromkeys(e for r in declared if r["status"] == EXCEPT for e in _ids(r))
+        unlike = dict.fromkeys(f"not {r['cells']}" for r in refused)
+        if words == {YES} or not (refused or EXCEPT in words):
+            return _Cell(YES)
+        return _Cell(EXCEPT, (*ids, *unlike) or ("some cases",))
+    if NOT_KNOWN in words:
+        return _Cell(NOT_KNOWN)
+    whys = {r["why"] or "" for r in declared}
+    return _Cell(NO, (), next(iter(whys)) if len(whys) == 1 else "")
+
+
+def _ids(row: Row) -> list[str]:
+    """The errata of a row: first those that its reason names by their titles, because measurements met them."""
+    ids = [e for e in (row["errata"] or "").split(", ") if e]
+    return sorted(ids, key=lambda e: f"({e})" not in (row["why"] or ""))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from opdb.catalog.targets.chips import resolve
 from opdb.catalog.targets.sdks import known_sdk
 from opdb.core.dtypes import BY_SHORT, lookup
 from opdb.core.errors import OpdbError
+from opdb.core.guess import did_you_mean
 from opdb.core.names import spelled
 from opdb.core.sdk import same_sdk
 
@@ -187,10 +187,5 @@ def _require(what: str, names: Iterable[str], known: Iterable[str]) -> None:
     known = list(known)
     for name in names:
         if name not in known:
-            close = difflib.get_close_matches(name, known, 1, 0.5)
-            hint = (
-                f"did you mean '{close[0]}'?"
-                if close
-                else f"known: {', '.join(known) or 'none; run opdb sync'}"
-            )
-            raise OpdbError(f"no {what} '{name}' in the catalog; {hint}")
+            hint = did_you_mean(name, known, f"known: {', '.join(known) or 'none; run opdb sync'}")
+            raise OpdbError(f"no {what} '{name}' in the catalog{hint}")

@@ -13,7 +13,6 @@ database can drop rows before Python tests the rest.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from typing import Any
 from opdb.catalog.query import sql
 from opdb.catalog.query.sql import Sql
 from opdb.core.errors import OpdbError
+from opdb.core.guess import did_you_mean
 
 Row = Mapping[str, Any]
 #: True, False, or None if an absent value leaves the result open.
@@ -182,9 +182,8 @@ class _Parser:
         kind, token = self.kind, self.token
         if kind in ("word", "quoted"):
             if token not in self.columns:
-                close = difflib.get_close_matches(token, self.columns, 1)
-                hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(self.columns)}"
-                raise OpdbError(f"--where: column {self.start + 1}: no column '{token}'; {hint}")
+                hint = did_you_mean(token, self.columns, f"known: {', '.join(self.columns)}")
+                raise OpdbError(f"--where: column {self.start + 1}: no column '{token}'{hint}")
             self.advance()
             return _Operand(lambda row: row[token], token, self.columns[token])
         if kind == "keyword" and token in ("true", "false", "null"):

@@ -359,6 +359,13 @@ op_type_cell = table(
     UniqueConstraint("op_type_row_id", "position"),
     Index("ix_op_type_cell_dtype", "dtype"),
 )
+op_type_fault = table(
+    "op_type_fault",  # errata that can occur for a row's data types, whatever their scope
+    of("op_type_row"),
+    text("erratum"),
+    Column("always", Boolean, nullable=False),  # the data types alone make it occur
+    UniqueConstraint("op_type_row_id", "erratum"),
+)
 declared = table(
     "declared",  # opdb.spec.declared: SDKs that have a row on a class of chips
     of("op_type_row"),
@@ -373,6 +380,13 @@ support_place = table(
     text("soc"),  # "": no chip applies
     UniqueConstraint("part", "soc"),
 )
+support_status = table(
+    "support_status",  # opdb.catalog.evidence.status: the status of rows of support in words
+    text("status"),
+    text("why"),  # the exceptions, or what rules the row out
+    text("errata"),  # separated by ", "
+    UniqueConstraint("status", "why", "errata"),
+)
 support = table(
     "support",  # opdb.catalog.store.support: the contents of v_support, stored once for all chips of a part
     of("op_type_row"),
@@ -380,6 +394,7 @@ support = table(
     text("sdk"),
     number("sdk_number"),
     Column("device", Boolean, nullable=False),  # results on devices have separate rows
+    to("support_status"),
     *(text(c) for c in STATUS_COLUMNS),
     to("evidence_cell", nullable=True),
     Column("own", Boolean, nullable=False),  # from own runs, not from evidence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 #: The Alembic revision that makes these tables (tests/catalog/migrations checks it).
-REVISION = "0018"
+REVISION = "0019"
 #: The revision of opdb 0.2.0, the oldest that can be upgraded.
 OLDEST = "0017"
 #: The values of the five statuses of a result.
@@ -22,5 +22,5 @@ TABLES = (
     "family", "candidate", "candidate_target", "candidate_avoid", "candidate_name",
     "candidate_tensor", "candidate_step", "step_binding",
     "erratum", "erratum_let", "erratum_seen", "erratum_evidence",
-    "op_type_row", "op_type_cell", "declared", "support_place", "support",
+    "op_type_row", "op_type_cell", "op_type_fault", "declared", "support_place", "support_status", "support",
 )  # fmt: skip

@@ -6,13 +6,14 @@ bases, backends, SoCs, retired names, the ops of candidates, and targets in two 
 
 from __future__ import annotations
 
-import difflib
+import re
 from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from opdb.core.errors import Problem, SpecError
+from opdb.core.guess import did_you_mean
 from opdb.spec.catalog import Catalog, retired_of, socs_of
 from opdb.spec.definitions import CompiledOp, CompileError, Fault
 from opdb.spec.document import Document
@@ -87,10 +88,7 @@ def _to_judge(
 
 def _hint(name: str, known: Iterable[str]) -> str:
     known = list(known)
-    close = difflib.get_close_matches(name, known, 1)
-    if close:
-        return f"; did you mean '{close[0]}'?"
-    return f"; known: {', '.join(known)}" if 0 < len(known) <= 12 else ""
+    return did_you_mean(name, known, f"known: {', '.join(known)}" if 0 < len(known) <= 12 else "")
 
 
 class _Check:
@@ -349,4 +347,7 @@ def _soc_fault(entry: Any, seen: Mapping[str, Any]) -> str | None:
     for name in ("fp16", "bf16"):
         if type(entry.get(name, False)) is not bool:
             return f"'{name}' must be true or false"
+    since = entry.get("simulated", "2.47")
+    if not (isinstance(since, str) and re.fullmatch(r"\d+\.\d+", since)):
+        return "'simulated' must be a version in quotes; e.g. '2.47'"
     return None

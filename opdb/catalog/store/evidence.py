@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opdb.catalog.evidence import STAGES, WORST, Cell, Evidence, Outcome, Run
+from opdb.catalog.evidence import STAGES, Cell, Evidence, Outcome, Run
+from opdb.catalog.evidence.counts import counted, spelled
 from opdb.catalog.evidence.format import read, shipped_path
 from opdb.catalog.store import support
 
@@ -131,29 +132,6 @@ def _outcome_row(cell: Cell, place: int, ident: int, origin: str) -> dict[str, A
     )
 
 
-def spelled(outcome: Outcome) -> str:
-    """The counts in words, e.g. validates 3 yes; matches 2 yes 1 no.  Leaves out stages without known results."""
-    found = []
-    for stage, counts in zip(STAGES, outcome.counts, strict=True):
-        told = [
-            f"{n} {s}" for s, n in sorted(counts.items(), key=lambda e: -WORST.index(e[0])) if s != "unknown"
-        ]
-        found += [f"{stage} {' '.join(told)}"] if told else []
-    return "; ".join(found)
-
-
-def _counted(text: str, cases: int) -> tuple[dict[str, int], ...]:
-    """Parses the counts that ``spelled`` wrote."""
-    found: dict[str, dict[str, int]] = {stage: {} for stage in STAGES}
-    for part in filter(None, text.split("; ")):
-        stage, *words = part.split(" ")
-        found[stage] = {s: int(n) for n, s in zip(words[::2], words[1::2], strict=True)}
-    for counts in found.values():
-        if left := cases - sum(counts.values()):
-            counts["unknown"] = left
-    return tuple(found.values())
-
-
 def stored(reader: Reader, origins: Iterable[str], **where: str) -> Evidence:
     """The cells of these origins: the newest per key; on the same day a merged one wins over a shipped one.
 
@@ -183,7 +161,7 @@ WHERE r.origin IN @origins{narrow} {order}""",
         if outcome is None:
             said = {n: row[n] for n in _OUTCOME}
             outcome = outcomes[row["outcome_id"]] = Outcome(
-                **said, counts=_counted(row["counts"], row["cases"]), errata=tuple(row["errata"].split())
+                **said, counts=counted(row["counts"], row["cases"]), errata=tuple(row["errata"].split())
             )
         cell = Cell(row["kind"], row["name"], row["type_row"], run, outcome)
         found.cells[cell.key] = cell

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from opdb.catalog.evidence.status import Measured
 from opdb.catalog.schema.names import FEATURES, STATUS_COLUMNS
 from opdb.catalog.store.reader import Reader, Row, Writer
+from opdb.catalog.store.support_status import StatusRows
 
 if TYPE_CHECKING:  # only sync loads the models
     pass
@@ -33,6 +35,7 @@ class _Own:
     """The user's own measurements of a type row on one SoC and SDK."""
 
     ranks: list[int] = field(default_factory=lambda: [_UNKNOWN] * len(MEASURED))
+    counts: tuple[Counter[str], ...] = field(default_factory=lambda: tuple(Counter() for _ in MEASURED))
     n: int = 0
     at: str | None = None
     library: str | None = None
@@ -42,6 +45,7 @@ class _Cell(NamedTuple):
     """A cell of the evidence."""
 
     ident: int
+    outcome: Row
     ranks: Statuses
     date: str
 
@@ -82,6 +86,7 @@ def refresh(writer: Writer, ops: Collection[str] | None = None) -> None:
     if ops is None:
         parts = _parts(chips, _socs(own), _named(writer), _declared(writer))
         writer.run("DELETE FROM support")
+        writer.run("DELETE FROM support_status")
         writer.run("DELETE FROM support_place")
         writer.insert(
             "support_place", [{"id": i, "part": p, "soc": s} for i, (s, p) in enumerate(parts.items(), 1)]
@@ -162,7 +167,13 @@ def _parts(
         several = chip.like is None or chip.special or len(measured.get(chip.like, ())) > 1
         alone = chip.name in own or (chip.name in named and several)
         shared = not chip.special and measured.get(chip.like)
-        group = (chip.name,) if alone else (chip.class_id, chip.like) if shared else declared[chip.class_id]
+        group = (
+            (chip.name,)
+            if alone
+            else (chip.class_id, chip.like)
+            if shared
+            else (declared[chip.class_id], chip.like)
+        )
         groups.setdefault(group, []).append(chip.name)
     for name in sorted(own - chips.keys() - {""}):
         groups[(name,)] = [name]
@@ -199,6 +210,8 @@ def _own(reader: Reader, ops: Collection[str] | None) -> dict[Key, dict[tuple[st
             places = found.setdefault((r["op"], r["type_row"], r["backend"]), {})
             own = places.setdefault((r["soc"], r["sdk"]), _Own())
             own.ranks = [min(rank, _RANK[r[c]]) for rank, c in zip(own.ranks, MEASURED, strict=True)]
+            for of_stage, c in zip(own.counts, MEASURED, strict=True):
+                of_stage[r[c]] += r["n"]
             own.n += r["n"]
             own.at = max(own.at or "", r["at"])
             own.library = max(own.library or "", r["library"] or "") or None
@@ -249,6 +262,7 @@ class _Fill:
         self.first: dict[int, str] = {}  # part -> its representative chip
         for soc, part in parts.items():
             self.first.setdefault(part, soc)
+        self.statuses = StatusRows(writer)
         self.next = 1 + (writer.value("SELECT MAX(id) FROM support") or 0)
         self.rows: list[dict[str, Any]] = []
         backends = [*writer.rows("SELECT name, context, asked FROM backend")]
@@ -277,7 +291,7 @@ class _Fill:
             for part, soc, places in self._places(key, sdks, cells.get(key, _Cells())):
                 ranges = declared.get((r["id"], classes[soc]), ())
                 for (sdk, device), (own, cell) in places.items():
-                    self._add(r["id"], part, sdk, device, ranges, own, cell)
+                    self._add(r, part, sdk, device, ranges, own, cell)
         self.writer.insert("support", self.rows)
 
     def _documented_sdks(self, r: Row) -> list[str]:
@@ -288,6 +302,7 @@ class _Fill:
         first = 1 + (self.writer.value("SELECT MAX(id) FROM op_type_row") or 0)
         new = [
             {"id": first + i, "op": op, "type_row": row, "backend": backend, "place": None}
+            | dict.fromkeys(("needs", "since", "until"))
             for i, (op, row, backend) in enumerate(keys)
         ]
         self.writer.insert("op_type_row", new)
@@ -325,10 +340,7 @@ class _Fill:
 
     def _cells(self) -> dict[Key, _Cells]:
         found: dict[Key, _Cells] = defaultdict(_Cells)
-        said = {
-            r["id"]: (r["name"], r["type_row"], tuple(_RANK[r[c]] for c in MEASURED))
-            for r in self._read(_OUTCOMES, "o.name")
-        }
+        said = {r["id"]: (r, tuple(_RANK[r[c]] for c in MEASURED)) for r in self._read(_OUTCOMES, "o.name")}
         of_runs: dict[int, list[Row]] = defaultdict(list)
         for r in self._read(_CELLS, "o.name"):
             of_runs[r["evidence_run_id"]].append(r)
@@ -336,8 +348,9 @@ class _Fill:
         for run in sorted(runs, key=lambda r: str(r["date"]), reverse=True):  # the newest first, then by chip
             chip, place = self.chips.get(run["soc"]), (run["sdk"], run["execution"] == "device")
             for r in of_runs[run["id"]]:
-                name, row, ranks = said[r["evidence_outcome_id"]]
-                cell, cells = _Cell(r["id"], ranks, run["date"]), found[name, row, run["backend"]]
+                outcome, ranks = said[r["evidence_outcome_id"]]
+                cell = _Cell(r["id"], outcome, ranks, run["date"])
+                cells = found[outcome["name"], outcome["type_row"], run["backend"]]
                 cells.by_soc.setdefault(run["soc"], {}).setdefault(place, cell)
                 if chip is not None and chip.like is not None:
                     cells.by_kind.setdefault(chip.like, {}).setdefault(place, cell)
@@ -345,7 +358,7 @@ class _Fill:
 
     def _add(
         self,
-        row: int,
+        row: Row | Mapping[str, Any],
         part: int,
         sdk: str,
         device: bool,
@@ -358,14 +371,16 @@ class _Fill:
         yes = any(first <= number <= last for first, last in ranges)
         first_ours = mine or cell is None
         said = _words(tuple(own.ranks), cell.ranks if cell else _NOTHING, first_ours)
+        measured = _measured(own, self.statuses.measured(cell.outcome) if cell else None, first_ours)
         self.rows.append(
             {
                 "id": self.next,
-                "op_type_row_id": row,
+                "op_type_row_id": row["id"],
                 "part": part,
                 "sdk": sdk,
                 "sdk_number": number,
                 "device": device,
+                "support_status_id": self.statuses.of(row, self.first[part], sdk, yes, measured),
                 "declared": "yes" if yes else "no",
                 **said,
                 "evidence_cell_id": cell and cell.ident,
@@ -388,6 +403,16 @@ def _words(ours: Statuses, theirs: Statuses, first: bool) -> dict[str, str]:
         a if (first and a != _UNKNOWN) or b == _UNKNOWN else b for a, b in zip(ours, theirs, strict=True)
     )
     return {c: WORST[rank] for c, rank in zip(MEASURED, ranks, strict=True)}
+
+
+def _measured(own: _Own, theirs: Measured | None, first: bool) -> Measured | None:
+    """Merges counts as ``_words`` merges statuses."""
+    if own.n == 0 or (theirs is not None and not first):
+        return theirs
+    if theirs is None:
+        return Measured(own.counts, own.n)
+    counts = tuple(a if a.keys() - {"unknown"} else b for a, b in zip(own.counts, theirs.counts, strict=True))
+    return Measured(counts, max(own.n, theirs.cases), theirs.reason, theirs.errata)
 
 
 _DECLARED = """

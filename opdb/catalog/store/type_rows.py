@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 def add_type_rows(rows: Rows, catalog: Catalog, ops: Iterable[str]) -> None:
     """Adds the type rows of ops, including inherited ones, and the SDKs that have each row on each chip class."""
     from opdb.spec.declared import Declared
+    from opdb.spec.errata import occurs
 
     chips: dict[str, Soc | None] = {"": None}
     for soc in catalog.socs.values():
@@ -43,6 +44,10 @@ def add_type_rows(rows: Rows, catalog: Catalog, ops: Iterable[str]) -> None:
                 pairs = [(slot, dtype) for slot, cell in row.cells.items() for dtype in cell]
                 for column, (slot, dtype) in enumerate(pairs):
                     rows.add("op_type_cell", op_type_row_id=ident, position=column, slot=slot, dtype=dtype)
+                for erratum in op.errata.get(backend, ()):
+                    if (always := occurs(erratum, row.cells)) is not False:
+                        fault = erratum.definition.erratum
+                        rows.add("op_type_fault", op_type_row_id=ident, erratum=fault, always=always is True)
                 for chip in places:
                     for first, last in asked.ranges(row, known[backend][chip]):
                         rows.add(

@@ -23,15 +23,7 @@ from opdb.spec.model import (
     TensorDef,
     TorchMapping,
 )
-from opdb.spec.soc import Soc
-
-
-def _libraries(entry: Any) -> str:
-    """The versions of the libraries that open a chip, in words; "" if all that were tried do."""
-    if isinstance(entry, Mapping):
-        return " ".join(f"{end} {version}" for end, version in entry.items())
-    return str(entry or "")
-
+from opdb.spec.soc import Soc, libraries_in_words
 
 #: Fields of a backend with a column; the others are in ``more``.
 IN_COLUMNS = ("backend", "id", "letter", "context", "about")
@@ -127,7 +119,7 @@ class Rows:
                 fp16=int(soc.more.get("fp16", False)),
                 bf16=int(soc.more.get("bf16", False)),
                 soc_ids=" ".join(map(str, soc.more.get("soc_id", ()))) or None,
-                libraries=_libraries(soc.more.get("libraries")) or None,
+                libraries=libraries_in_words(soc.more.get("libraries")) or None,
                 more=to_json(dict(soc.more)),
             )
             for place, name in enumerate(soc.more.get("names", ())):

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import difflib
 import platform
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from opdb.catalog.targets.chips import resolve
+from opdb.catalog.targets.chips import nearest_of, resolve, with_name
 from opdb.catalog.targets.sdks import known_sdk
 from opdb.core.errors import OpdbError
-from opdb.generated.constants.backends import BACKENDS, Context
-from opdb.generated.constants.sdks import DEFAULT_SDK
+from opdb.core.guess import did_you_mean
+from opdb.core.sdk import sdk_number
+from opdb.generated.constants.backends import BACKENDS, Backend, Context
+from opdb.generated.constants.sdks import DEFAULT_SDK, SDKS
 from opdb.generated.constants.socs import SOCS
 
+#: Soc.libraries of a chip that no library opens.
+NO_LIBRARY = "none"
 EXECUTIONS = ("device", "emulator")
 POLICIES = ("avoid", "warn", "ignore")
 #: Up to NO_FLOATS HTP has almost no floats; a float graph that will be quantized is judged as on FLOATS.
@@ -73,19 +75,21 @@ class Target:
         return Context(backend, known_sdk(self.sdk or DEFAULT_SDK), **read)
 
     def check_chip(self) -> None:
-        """Raises OpdbError if the chip is older than the backend supports.
+        """Raises OpdbError, with the nearest chip that works, if no library of the backend prepares for the chip.
 
         ``context`` accepts such a chip: cases are derived for each Hexagon version that rules distinguish.
         """
         asked = self.spelled()
-        if asked.backend is None or asked.soc is None or "arch" not in BACKENDS[asked.backend].chip_fields:
+        if asked.backend is None or asked.soc is None:
             return
-        record, arch = BACKENDS[asked.backend], SOCS[asked.soc].htp_arch or 0
-        if arch < record.oldest_arch:
-            has = f"has Hexagon v{arch}" if arch else "has no Hexagon version that is known"
-            raise OpdbError(
-                f"{asked.soc} {has}, and {record.name} begins with v{record.oldest_arch}; {record.older}"
-            )
+        record = BACKENDS[asked.backend]
+        why = _unprepared(record, asked.soc, asked.sdk)
+        if why:
+            usable = [soc for soc in SOCS if not _unprepared(record, soc, asked.sdk)]
+            nearest = nearest_of(asked.soc, usable)
+            works = f"; the nearest chip that works is {with_name(nearest)}" if nearest else ""
+            older = (SOCS[asked.soc].htp_arch or 0) < record.oldest_arch
+            raise OpdbError(f"{with_name(asked.soc)} {why}{works}" + (f"; {record.older}" if older else ""))
 
     def spelled(self) -> Target:
         """The same target with backend and SoC in canonical spelling, e.g. htp -> HTP."""
@@ -120,6 +124,23 @@ def half(backend: str | None) -> bool:
     return record is not None and record.half
 
 
+def _unprepared(record: Backend, soc: str, sdk: str | None) -> str:
+    """Why no library of a backend prepares for a chip, after the chip's name; "" if one does.  ``sdk``: None for any library."""
+    if not record.oldest_arch:
+        return ""
+    chip = SOCS[soc]
+    if not chip.htp_arch:
+        return f"has no {record.name} that QNN's libraries know"
+    if chip.htp_arch < record.oldest_arch:
+        return f"has Hexagon v{chip.htp_arch} and no {record.name}, which begins with v{record.oldest_arch}"
+    if chip.libraries == NO_LIBRARY:
+        return f"is a chip that no library of QNN {DEFAULT_SDK} to {SDKS[-1]} prepares for"
+    since = chip.libraries.removeprefix("since ")
+    if since and sdk is not None and sdk_number(sdk) < sdk_number(since):
+        return f"is a chip that QNN's libraries prepare for since {since}, not {sdk}"
+    return ""
+
+
 @lru_cache(256)
 def _context(target: Target) -> Context:
     return target._read()
@@ -129,15 +150,10 @@ def backend_name(name: str) -> str:
     """The canonical spelling of a backend.  Raises OpdbError that lists the known ones."""
     if name.upper() in BACKENDS:
         return name.upper()
-    raise OpdbError(f"unknown backend '{name}'{hint(name.upper(), BACKENDS)}; known: {', '.join(BACKENDS)}")
+    hint = did_you_mean(name, BACKENDS, lists=f"known: {', '.join(BACKENDS)}")
+    raise OpdbError(f"unknown backend '{name}'{hint}")
 
 
 def soc_name(name: str) -> str:
     """The SoC with this name or marketing name.  Raises OpdbError with the nearest ones."""
     return resolve(name, {chip: soc.names for chip, soc in SOCS.items()})
-
-
-def hint(name: str, known: Iterable[str]) -> str:
-    """A suggestion for an unknown name, to end a message with; empty if no known name is close."""
-    close = difflib.get_close_matches(name, list(known), 1)
-    return f"; did you mean '{close[0]}'?" if close else ""

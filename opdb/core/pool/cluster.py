@@ -24,6 +24,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.install import DISTRIBUTION
 from opdb.core.pool.facts import difference
 from opdb.core.pool.work import Server, Work
 from opdb.core.version import __version__
@@ -178,7 +179,7 @@ class Cluster:
                 f"--dask {self.address}: the scheduler has no workers; start some with: dask worker {self.address}"
             ) from None
         # Only calls functions of Python itself, since opdb may be missing or another one.
-        version = functools.partial(metadata.version, "opdb")
+        version = functools.partial(metadata.version, DISTRIBUTION)
         versions = {"the scheduler": self._on_scheduler(version)}
         versions |= {f"the worker {w}": v for w, v in self._client.run(version, on_error="return").items()}
         for who, found in versions.items():

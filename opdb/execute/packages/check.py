@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opdb.core.errors import OpdbError
+from opdb.core.install import add_extras
 from opdb.execute.libraries.client import VendorWorker
 from opdb.execute.packages.elf import QNN_CPU, PackageFile
 from opdb.generated.constants.backends import BACKENDS
@@ -32,7 +33,7 @@ def matrix(library: Path, soc: str) -> Iterator[Taken]:
         raise OpdbError(f"{library}: there is no such file; `opdb package qnn OP...` builds one")
     found = libraries.discover()
     if not found:
-        raise OpdbError(f"no QNN libraries are here: pip install 'opdb[qnn]', or {libraries.INSTALL}")
+        raise OpdbError(f"no QNN libraries are here: {add_extras('qnn')}, or {libraries.INSTALL}")
     for one in found:
         for name in one.present:
             record = BACKENDS.get(name)

@@ -21,12 +21,12 @@ most; one of cost ``large`` can cost more than the rest of the network.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from functools import lru_cache
 
 from opdb.catalog.targets.target import Target
 from opdb.core.errors import OpdbError
+from opdb.core.guess import did_you_mean
 from opdb.core.sdk import sdk_number
 from opdb.judge.errata.records import RECORDS
 from opdb.runtime.checks import Violation
@@ -92,9 +92,8 @@ def known_errata(ids: Iterable[str]) -> frozenset[str]:
     """The ids in the records' spelling.  Raises OpdbError for an id without a record."""
     found = frozenset(i.upper() for i in ids)
     for unknown in sorted(found - RECORDS.keys()):
-        close = difflib.get_close_matches(unknown.replace("O", "0"), RECORDS, 1)
-        proposal = f"; did you mean '{close[0]}'?" if close else ""
-        raise OpdbError(f"unknown erratum '{unknown}'{proposal}; 'opdb query errata' lists them")
+        hint = did_you_mean(unknown.replace("O", "0"), RECORDS, lists="'opdb query errata' lists them")
+        raise OpdbError(f"unknown erratum '{unknown}'{hint}")
     return found
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
+from opdb.core.guess import guesses
 from opdb.core.op_config import OpConfig, ParamConfig, Sparse, TensorConfig
 from opdb.judge.nearest.encodings import encodings, reencoded
 from opdb.judge.nearest.rows import retyped
@@ -151,7 +151,7 @@ class _Site:
                 continue
             was = given.get(name)
             if name not in known:
-                for meant in get_close_matches(name, [n for n in known if n not in given], 1):
+                for meant in guesses(name, [n for n in known if n not in given]):
                     yield self.param_move(name, replace(was, name=meant) if was else None, (0,))
                 yield self.param_move(name, None, (1,))
                 continue

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from opdb.catalog.targets.target import Target
 from opdb.core.errors import OpdbError
 from opdb.core.graph import QnnGraph
+from opdb.core.guess import did_you_mean
 from opdb.lower.passes import (
     activations,
     casts,
@@ -144,6 +144,5 @@ def check_names(given: Collection[str], known: Collection[str] = NAMES) -> None:
     """Raises OpdbError for an unknown pass."""
     for name in given:
         if name not in known:
-            close = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean '{close[0]}'?" if close else f"the passes: {', '.join(known)}"
-            raise OpdbError(f"no pass '{name}'; {hint}")
+            hint = did_you_mean(name, known, f"the passes: {', '.join(known)}")
+            raise OpdbError(f"no pass '{name}'{hint}")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from opdb.core.graph import GraphOp, QnnGraph
+from opdb.core.guess import guesses
 from opdb.lower.quantize.observers import BY_ENDS, Observation
 from opdb.lower.quantize.recipe import Activations, Recipe, Rule, Weights
 from opdb.lower.quantize.weights import IN_8_BITS, WeightType
@@ -130,6 +130,6 @@ def _unfit(place: int, rule: Rule, graph: QnnGraph, sources: Mapping[str, Source
         "pattern": {s.pattern for s in sources.values() if s.pattern},
     }
     said = [(k, getattr(rule, k)) for k in known if getattr(rule, k)]
-    near = [n for k, glob in said for n in get_close_matches(glob, sorted(known[k]), 2)]
+    near = [n for k, glob in said for n in guesses(glob, sorted(known[k]), 2)]
     hint = f"; the nearest names: {', '.join(near)}" if near else ""
     return f"rule {place + 1} of the recipe ({', '.join(f'{k}: {g}' for k, g in said)}) fits no node{hint}"

@@ -9,7 +9,6 @@ folder: links to the installed onnxruntime-qnn, and opdb's forwarding library in
 from __future__ import annotations
 
 import contextlib
-import difflib
 import fcntl
 import hashlib
 import json
@@ -27,6 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.guess import did_you_mean
+from opdb.core.install import add_extras
 
 #: The releases with a builder interface that opdb was tested with, oldest first, and the one that the extra installs.
 RELEASES = ("1.4.1", "1.5.1")
@@ -153,7 +154,7 @@ def forwarding_library() -> Path:
     if not found:
         raise OpdbError(
             f"{place}: the forwarding library libopdb_qnn_forward.so is not built; "
-            "install opdb with a C compiler present: pip install --force-reinstall opdb"
+            "build it in the checkout, which needs a C compiler: pip install -e ."
         )
     return found[0]
 
@@ -174,7 +175,7 @@ def diagnosis() -> tuple[str, str | None, str, str]:
     """The row for `opdb doctor`: part, what was found or None, the problem, the cure."""
     wrong = [c for c in environment_report() if c.name != "this process" and not c.ok]
     if wrong:
-        return "ExecuTorch flow", None, wrong[0].found, wrong[0].cure or "pip install 'opdb[executorch]'"
+        return "ExecuTorch flow", None, wrong[0].found, wrong[0].cure or add_extras("executorch")
     python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
     return "ExecuTorch flow", f'ready; eval "$(opdb executorch env)" sets it up ({python})', "", ""
 
@@ -320,7 +321,6 @@ def chipset(soc: str) -> Any:
 
     names = [c.name for c in QcomChipset if c.value]  # 0 is "unknown"
     if soc not in names:
-        close = difflib.get_close_matches(soc.upper(), names, 1)
-        hint = f"did you mean {close[0]}?" if close else f"one of {', '.join(names)}"
-        raise OpdbError(f"SoC {soc!r} is not known to ExecuTorch; {hint}")
+        hint = did_you_mean(soc, names, f"one of {', '.join(names)}", most=3)
+        raise OpdbError(f"SoC {soc!r} is not known to ExecuTorch{hint}")
     return QcomChipset[soc]

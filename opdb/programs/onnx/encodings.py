@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import warnings
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ import onnx.version_converter
 from onnx import TensorProto, helper, numpy_helper
 
 from opdb.core.errors import OpdbError
+from opdb.core.guess import guesses
 from opdb.programs.onnx import aimet
 from opdb.programs.onnx.order import ordered
 from opdb.programs.onnx.steps import Array, Encoding
@@ -122,7 +122,7 @@ def _names(graph: onnx.GraphProto) -> set[str]:
 
 
 def _with_nearest(name: str, known: set[str]) -> str:
-    nearest = difflib.get_close_matches(name, sorted(known), 1)
+    nearest = guesses(name, sorted(known))
     return f"'{name}'" + (f" (nearest: '{nearest[0]}')" if nearest else "")
 
 

@@ -11,11 +11,11 @@ works for small arguments (``limit``), larger elements are computed in double.
 from __future__ import annotations
 
 import ast
-import difflib
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from opdb.core.guess import did_you_mean
 from opdb.spec.lang.parse import ExpressionError, tree_of
 
 REAL, WHOLE, TRUTH = "real", "whole", "truth"
@@ -133,15 +133,14 @@ class _Checker:
         if name in self.inputs:
             return Element("name", TRUTH if self.kind == TRUTH else NUMBER, value=name)
         if name not in self.params:
-            near = difflib.get_close_matches(name, [*self.inputs, *self.params], 1)
-            self.fail(f"'{name}' is no input and no scalar parameter{f'; {near[0]}?' if near else ''}", tree)
+            hint = did_you_mean(name, [*self.inputs, *self.params])
+            self.fail(f"'{name}' is no input and no scalar parameter{hint}", tree)
         return Element("name", NUMBER, value=name)
 
     def call(self, name: str, args: list[ast.expr], tree: ast.expr) -> Element:
         function = FUNCTIONS.get(name)
         if function is None:
-            near = difflib.get_close_matches(name, FUNCTIONS, 1)
-            self.fail(f"there is no function '{name}'{f'; {near[0]}?' if near else ''}", tree)
+            self.fail(f"there is no function '{name}'{did_you_mean(name, FUNCTIONS)}", tree)
         if len(args) != function.arity:
             self.fail(f"{name} takes {function.arity} arguments, not {len(args)}", tree)
         if not (function.wide if self.kind == REAL else function.whole):

@@ -7,13 +7,13 @@ nearest one.
 from __future__ import annotations
 
 import ast
-import difflib
 import warnings
 from collections.abc import Callable
 from functools import lru_cache
 from typing import NoReturn
 
 from opdb.core.dtypes import BY_SHORT
+from opdb.core.guess import did_you_mean
 from opdb.spec.lang.functions import ATTRIBUTES, ENCODING_NAMES, FUNCTIONS, TENSOR_TYPES, Function
 from opdb.spec.lang.nodes import (
     BOOL,
@@ -459,8 +459,7 @@ class _Checker:
 
 
 def _hint(name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name, known, 1)
-    return f"; did you mean '{close[0]}'?" if close else ""
+    return did_you_mean(name, known)
 
 
 def _union(a: Range | None, b: Range | None) -> Range | None:

@@ -134,7 +134,8 @@ def test_a_database_of_opdb_0_2_keeps_its_history(older: sqlite3.Connection, tmp
     older.close()
     url = f"sqlite:///{tmp_path / 'opdb.db'}"
     with pytest.raises(
-        OpdbError, match="revision 0017, this opdb needs 0018; bring it up to date with 'opdb db upgrade'"
+        OpdbError,
+        match=f"revision 0017, this opdb needs {REVISION}; bring it up to date with 'opdb db upgrade'",
     ):
         Store(url).load_catalog()
     migrate.upgrade(url)

@@ -187,7 +187,7 @@ def test_a_side_is_parsed(text: str, more: tuple[str | None, ...], expected: Sid
     ("HTP@", "CPU", "'HTP@': an SDK version belongs behind the @, e.g. HTP:SM8650@2.47"),
     ("HTP@two", "CPU", "'two' is not an SDK version; e.g. 2.47"),
     ("HPT", "CPU", "no backend 'HPT' in the catalog; did you mean 'HTP'?"),
-    ("HTP:SM865", "CPU", "unknown SoC 'SM865'; did you mean 'SM8650'?; 'opdb query socs' lists them"),
+    ("HTP:SM865", "CPU", "unknown SoC 'SM865'; did you mean 'SM8650'? ('opdb query socs' lists them)"),
     ("HTP", "HTP", "both sides are HTP; nothing can differ"),
     ("HTP", "2.47", "HTP and 2.47 cannot be compared: only one of them names its backend"),
     ("HTP", "HTP:SM8650", "HTP and HTP:SM8650 cannot be compared: only one of them names its soc"),

@@ -165,7 +165,7 @@ def test_an_unreachable_server_is_reported() -> None:
 
 def test_a_missing_postgresql_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'opdb\[postgres\]'") as caught:
+    with pytest.raises(MissingExtra, match=r"pip install 'qnn-opdb\[postgres\]'") as caught:
         Store("postgresql://127.0.0.1/opdb").load_catalog()
     assert caught.value.extra == "postgres"
 

@@ -68,7 +68,7 @@ def test_verdicts_of_a_backend_without_rules_are_unknown(npu: tuple[Path, Path])
     ("args", "message"),
     [
         (("validate", "-", "--backend", "NPU", "--soc", "SM8450"), "NPU runs on SM8650, SM8750, not on SM8450"),
-        (("validate", "-", "--backend", "NPX"), "unknown backend 'NPX'; did you mean 'NPU'?; known: CPU, GPU, DSP, HTP, HTA, LPAI, NPU"),
+        (("validate", "-", "--backend", "NPX"), "unknown backend 'NPX'; did you mean 'NPU'? (known: CPU, GPU, DSP, HTP, HTA, LPAI, NPU)"),
         (("compile", "-", "--backend", "NPU", "-o", "x.bin"), "--backend NPU: graphs are compiled for "),
         (("package", "qnn", "Relu", "--backend", "NPU"), "an op package for NPU is sources for the card's own compiler;"),
     ],

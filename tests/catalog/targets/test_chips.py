@@ -44,6 +44,11 @@ def relu(dtype: str) -> OpConfig:
         ("8 elite gen 5", "SM8850"),
         ("Cloud AI 100", "AIC100"),
         ("888", "SM8350"),
+        ("SA8775P", "SA8255"),
+        ("qcs9075", "QCS9100"),
+        ("IQ-9075", "QCS9100"),
+        ("SA8295P", "SA8295"),
+        ("RB3 Gen 2", "QCS6490"),
     ],
 )
 def test_a_name_means_a_chip(name: str, chip: str) -> None:
@@ -65,24 +70,70 @@ def test_an_unknown_chip_name_is_rejected(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "sdk", "said"),
     [
-        ("SM8250", "SM8250 has Hexagon v66, and HTP begins with v68"),
-        ("Snapdragon 845", "SDM845 has Hexagon v65"),
-        ("SM4450", "SM4450 has no Hexagon version that is known"),
+        ("SM8250", None, "SM8250 (Snapdragon 865) has Hexagon v66 and no HTP, which begins with v68; the nearest chip that works is SM8350 (Snapdragon 888)"),
+        ("Snapdragon 845", None, "SDM845 (Snapdragon 845) has Hexagon v65 and no HTP, which begins with v68; the nearest chip that works is SM8350 (Snapdragon 888)"),
+        ("SM4450", None, "SM4450 (Snapdragon 4 Gen 2) has no HTP that QNN's libraries know; the nearest chip that works is SM6450 (Snapdragon 6 Gen 1)"),
+        ("SDM625", None, "SDM625 has no HTP that QNN's libraries know; the nearest chip that works is SM6450 (Snapdragon 6 Gen 1)"),
+        ("QCS403", None, "QCS403 has Hexagon v66 and no HTP, which begins with v68; the nearest chip that works is QCS6490 (RB3 Gen 2)"),
+        ("SA8195", None, "SA8195 has Hexagon v66 and no HTP, which begins with v68; the nearest chip that works is SA8255 (SA8255P)"),
     ],
-)
-def test_a_chip_without_htp_is_refused_with_its_backends(name: str, said: str) -> None:
-    with pytest.raises(OpdbError, match=rf"{said}.*; older chips can use .*--backend GPU.*--backend DSP"):
-        Target("HTP", name).check_chip()
-    Target("DSP", name).check_chip()
+)  # fmt: skip
+def test_a_chip_without_htp_is_refused_with_the_nearest_that_works(
+    name: str, sdk: str | None, said: str
+) -> None:
+    with pytest.raises(OpdbError) as refused:
+        Target("HTP", name, sdk).check_chip()
+    assert str(refused.value) == f"{said}; older chips have {OLDER}"
+    for other in ("DSP", "GPU", "CPU"):
+        Target(other, name, sdk).check_chip()
 
 
-def test_every_chip_from_v68_on_has_htp() -> None:
-    new = [chip for chip, soc in SOCS.items() if (soc.htp_arch or 0) >= 68]
-    assert len(new) > 60
-    for chip in new:
-        Target("HTP", chip).check_chip()
+OLDER = "--backend GPU and, with v65 or v66, --backend DSP"
+
+
+@pytest.mark.parametrize(
+    ("name", "sdk", "said"),
+    [
+        ("7c+ Gen 3", None, "SC7280X (Snapdragon 7c+ Gen 3) is a chip that no library of QNN 2.47 to 2.51 prepares for; "
+         "the nearest chip that works is SC8280X (Snapdragon 8cx Gen 3)"),
+        ("SM7950", "2.47", "SM7950 is a chip that QNN's libraries prepare for since 2.51, not 2.47; "
+         "the nearest chip that works is SM7750 (Snapdragon 7 Gen 4)"),
+    ],
+)  # fmt: skip
+def test_a_chip_that_no_library_opens_is_refused(name: str, sdk: str | None, said: str) -> None:
+    with pytest.raises(OpdbError) as refused:
+        Target("HTP", name, sdk).check_chip()
+    assert str(refused.value) == said
+
+
+def test_a_newer_library_knows_a_newer_chip() -> None:
+    for sdk in (None, "2.51"):
+        Target("HTP", "SM7950", sdk).check_chip()
+
+
+def test_the_other_chips_have_an_htp_of_v68_or_later() -> None:
+    refused = set()
+    for chip, soc in SOCS.items():
+        try:
+            Target("HTP", chip).check_chip()
+            assert (soc.htp_arch or 0) >= 68
+        except OpdbError as error:
+            assert "the nearest chip that works is" in str(error)
+            refused.add(chip)
+    assert refused == {c for c, s in SOCS.items() if (s.htp_arch or 0) < 68} | {"SC7280X"}
+
+
+def test_a_hexagon_version_lists_its_chips() -> None:
+    with pytest.raises(OpdbError) as refused:
+        soc_name("v75")
+    assert str(refused.value) == (
+        "'v75' is a Hexagon version, not a SoC; name one that has it: QCS8300 (QCS8275, IQ-8275, Dragonwing IQ-8275), QCS8625, "
+        "SA8620P, SM8650 (Snapdragon 8 Gen 3)"
+    )
+    with pytest.raises(OpdbError, match="'v74' is no SoC, and none has Hexagon v74; known: v65, v66, v68,"):
+        soc_name("v74")
 
 
 def test_linux_soc_ids_belong_to_one_chip_each() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.install import DISTRIBUTION
 from opdb.core.pool import DEATHS, Pool, cluster, open_pool
 
 from ...dask_cluster import (
@@ -143,7 +144,7 @@ def test_invalid_addresses_are_rejected(address: str) -> None:
 
 def test_missing_dask_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'opdb\[dask\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'qnn-opdb\[dask\]'"):
         open_pool(Squares(), dask="tcp://127.0.0.1:9")
 
 
@@ -186,9 +187,9 @@ def test_a_killed_scheduler_is_reported(tmp_path: Path) -> None:
 
 def test_workers_with_another_opdb_are_refused(tmp_path: Path) -> None:
     """The metadata of the other version is found first."""
-    other = tmp_path / "opdb-9.9.dist-info"
+    other = tmp_path / "qnn_opdb-9.9.dist-info"
     other.mkdir()
-    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: opdb\nVersion: 9.9\n")
+    (other / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {DISTRIBUTION}\nVersion: 9.9\n")
     path = os.pathsep.join([str(tmp_path), path_with_tests()])
     with (
         local_cluster(0) as made,

@@ -92,7 +92,7 @@ def test_missing_executors_are_named_and_the_others_run(
     monkeypatch.setitem(executors.EXECUTORS, "torch", _without("torch"))
     summary = run(catalog, store, ["Relu"], ("python", "torch"))
     assert summary.missing == [
-        "the package that the executor 'torch' needs is not installed; install it with: pip install 'opdb[torch]'"
+        "the package that the executor 'torch' needs is not installed; install it with: pip install 'qnn-opdb[torch]'"
     ]
     assert summary.results == summary.cases
     with pytest.raises(MissingExtra, match="the executor 'torch'"):

@@ -154,7 +154,7 @@ def test_a_missing_package_names_the_extra(
     for name, version in present:
         dist_info(site, name, version)
     monkeypatch.setattr(sys, "path", [str(site)])
-    with pytest.raises(MissingExtra, match=rf"pip install 'opdb\[{extra}\]'"):
+    with pytest.raises(MissingExtra, match=rf"pip install 'qnn-opdb\[{extra}\]'"):
         env.prepare(tmp_path / "sdk", tmp_path)
 
 

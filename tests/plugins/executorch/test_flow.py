@@ -198,7 +198,7 @@ def test_an_operator_that_cannot_fall_back_names_the_reason(everything: dict[str
 
 def test_a_misspelled_soc_is_one_clear_error(everything: dict[str, Any]) -> None:
     told = everything["refusals"]["misspelt"]
-    assert told == "SoC 'SM8651' is not known to ExecuTorch; did you mean SM8650?"
+    assert told == "SoC 'SM8651' is not known to ExecuTorch; did you mean 'SM8650'?"
 
 
 def test_an_unknown_precision_is_refused_up_front(environment: env.Environment) -> None:

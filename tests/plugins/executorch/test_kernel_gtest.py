@@ -1,4 +1,4 @@
-"""The generated tests of a kernel library, compiled with gtest and run."""
+"""The generated tests of a kernel library, compiled with gtest and run: `make breadth`, with the older ExecuTorch."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import yaml
 
+from opdb.plugins.executorch import env
 from opdb.plugins.executorch.codegen.glue import NoForm
 from opdb.plugins.executorch.portable_kernels import kernels
 from opdb.plugins.executorch.portable_kernels.out_variants import Kernels
@@ -31,6 +34,8 @@ pytestmark = [
 #: Floats; floats and whole numbers; a constant in temporary memory; a list of tensors of any type, bytes too; two
 #: results; an op of quantized tensors, which the runtime does not have.
 WORDS = ["aten::gelu.out", "aten::add.out", "aten::mul.Scalar_out", "Concat", "TopK", "Quantize"]
+#: The header of ExecuTorch that the tests include, below the package.
+FACTORY = "include/executorch/runtime/core/exec_aten/testing_util/tensor_factory.h"
 #: Types that the library is restricted to.
 HELD = {"aten::gelu.out": frozenset({"f32"})}
 
@@ -45,7 +50,20 @@ class Ran:
     log: str
 
 
+def need_factory() -> None:
+    """Skips a test where ExecuTorch's wheel lacks the headers; the oldest release has them."""
+    spec = find_spec("executorch")
+    assert spec is not None and spec.submodule_search_locations is not None
+    version = metadata.version("executorch").partition("+")[0]
+    if not any(Path(p, FACTORY).exists() for p in spec.submodule_search_locations):
+        assert version != env.RELEASES[0]
+        pytest.skip(
+            f"the wheel of executorch {version} has no {FACTORY}; make breadth runs it with {env.RELEASES[0]}"
+        )
+
+
 def run(folder: Path, timeout: int = 900) -> Ran:
+    need_factory()
     report = folder / "report.json"
     report.unlink(missing_ok=True)
     command = ["make", "test", f"PYTHON={sys.executable}", "MAKEFLAGS="]
@@ -65,12 +83,18 @@ def run(folder: Path, timeout: int = 900) -> Ran:
 
 
 @pytest.fixture(scope="module")
-def ran(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+def written(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a library that is not compiled."""
     known = Kernels(catalog)
     chosen = kernels.select(known, WORDS)
     narrowed = replace(chosen, dtypes={**chosen.dtypes, **HELD})
     folder = tmp_path_factory.mktemp("gtest") / "library"
-    return run(kernels.write(known, narrowed, folder).folder)
+    return kernels.write(known, narrowed, folder).folder
+
+
+@pytest.fixture(scope="module")
+def ran(written: Path, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    return run(shutil.copytree(written, tmp_path_factory.mktemp("ran") / "library"))
 
 
 def test_the_generated_tests_pass(ran: Ran) -> None:
@@ -151,17 +175,34 @@ def test_damaged_kernels_fail_their_tests(
     assert "OpQnnConcatOutTest.Float" in broken.passed
 
 
-def test_make_names_the_missing_gtest_packages(ran: Ran, tmp_path: Path) -> None:
+def make_test(folder: Path, *variables: str) -> list[str]:
+    """What `make test` says, line by line, where something is missing."""
+    done = subprocess.run(
+        ["make", "test", f"PYTHON={sys.executable}", *variables],
+        cwd=folder, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode != 0 and "op_tests" not in done.stdout
+    return done.stderr.splitlines()
+
+
+def test_make_names_the_missing_gtest_packages(written: Path, tmp_path: Path) -> None:
     compiler = tmp_path / "none-c++"
     compiler.write_text("#!/bin/sh\nexit 1\n")
     compiler.chmod(0o755)
-    folder = shutil.copytree(ran.folder, tmp_path / "library")
-    done = subprocess.run(
-        ["make", "test", f"PYTHON={sys.executable}", f"CXX={compiler}"],
-        cwd=folder, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert done.returncode != 0
-    assert "apt-get install libgtest-dev libgmock-dev" in done.stderr
+    said, end = make_test(written, f"CXX={compiler}")
+    assert said == (
+        f"make: no gtest and gmock for {compiler}; install them (Debian: apt-get install libgtest-dev libgmock-dev)"
+    )
+    assert end.startswith("make: *** [")
+
+
+def test_make_names_the_missing_headers_of_executorch(written: Path, tmp_path: Path) -> None:
+    said, end = make_test(written, f"EXECUTORCH={tmp_path}")
+    assert said == (
+        "make: the tests include executorch/runtime/core/exec_aten/testing_util/tensor_factory.h, which this ExecuTorch does not "
+        "have; take 1.4.1, whose wheel has it: make test PYTHON=/its/bin/python"
+    )
+    assert end.startswith("make: *** [")
 
 
 @pytest.mark.sweep

@@ -130,7 +130,7 @@ def test_log_lines_belong_to_their_call_even_with_threads() -> None:
 def test_htp_without_a_chip_is_refused() -> None:
     with pytest.raises(OpdbError, match=r"the HTP backend needs a SoC.*soc='SM8650'"):
         Backend.open("HTP")
-    with pytest.raises(OpdbError, match=r"'SM8651' is not a SoC that opdb knows; did you mean SM8650\?"):
+    with pytest.raises(OpdbError, match=r"'SM8651' is not a SoC that opdb knows; did you mean 'SM8650'\?"):
         Backend.open("HTP", "SM8651")
     with pytest.raises(OpdbError, match="SM8650 has the number 57, not 69"):
         Backend.open("HTP", "SM8650", soc_model=69)
@@ -201,7 +201,7 @@ def test_the_wheel_is_found_without_onnxruntime(libraries: Libraries) -> None:
 
 def test_a_missing_wheel_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(qnn_libraries, "PACKAGE", "onnxruntime-qnn-elsewhere")
-    with pytest.raises(MissingExtra, match=r"pip install 'opdb\[qnn\]'") as caught:
+    with pytest.raises(MissingExtra, match=r"pip install 'qnn-opdb\[qnn\]'") as caught:
         Backend.open("CPU")
     assert caught.value.extra == "qnn"
 

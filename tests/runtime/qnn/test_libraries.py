@@ -272,14 +272,14 @@ def test_a_missing_library_names_its_fix(libraries: Libraries, tmp_path: Path) -
     folder = small(libraries, tmp_path / "onnxruntime_qnn")
     newer = Libraries(folder, "onnxruntime-qnn", "2.7.0", "opdb libraries")
     with pytest.raises(
-        OpdbError, match=r"2\.7\.0 has no CPU library, 2\.3\.0 has: pip install 'opdb\[qnn\]'"
+        OpdbError, match=r"2\.7\.0 has no CPU library, 2\.3\.0 has: pip install 'qnn-opdb\[qnn\]'"
     ):
         newer.path("CPU")
     with pytest.raises(
         OpdbError, match=r"unpack onnxruntime-qnn again: remove .*, opdb libraries install 2\.7\.0"
     ):
         newer.path("HTP")
-    with pytest.raises(OpdbError, match="pip install --force-reinstall"):
+    with pytest.raises(OpdbError, match=r"pip install --force-reinstall --no-deps onnxruntime-qnn==2\.3\.0"):
         replace(newer, version="2.3.0", source="installed").path("CPU")
 
 

@@ -68,8 +68,8 @@ def test_sin_and_cos_limit_their_arguments(text: str, names: list[str]) -> None:
     ("text", "kind", "column", "message"),
     [
         ("x + z", REAL, 4, "'z' is no input and no scalar parameter"),
-        ("alpa * x", REAL, 0, "'alpa' is no input and no scalar parameter; alpha?"),
-        ("tan(x)", REAL, 0, "there is no function 'tan'; tanh?"),
+        ("alpa * x", REAL, 0, "'alpa' is no input and no scalar parameter; did you mean 'alpha'?"),
+        ("tan(x)", REAL, 0, "there is no function 'tan'; did you mean 'tanh'?"),
         ("exp(x, y)", REAL, 0, "exp takes 1 arguments, not 2"),
         ("exp(x)", WHOLE, 0, "exp has no meaning for whole numbers"),
         ("x / y", WHOLE, 0, "whole numbers have //"),

@@ -47,7 +47,7 @@ counts text how many cases had which status, by stage, of evidence from a file
 furthest text the last stage that some case passed, of evidence from a file
 stopped text the stage and status at which the first case ended that did not pass all stages
 reason text what the library logged there, or the numbers that differ
-errata text the faults of the library that explain what is not right, between blanks
+errata text the faults of the library that explain failures, separated by blanks
 measured text when: ISO 8601, UTC
 execution text where: emulator (a chip on x86-64), host (the processor that the library is for) or device
 n integer configs on which the library said yes or no
@@ -114,6 +114,11 @@ place integer the order of the backends
     _view("v_socs", "The chips.", """
 soc
 names text what it is sold as, between commas
+hexagon text the version of its Hexagon, e.g. v75; empty: QNN's libraries name none
+htp text yes: QNN's libraries prepare graphs for its HTP
+floats text what its HTP computes in besides integers: fp16, bf16 or none; empty: it has no HTP
+simulated text the first version of QNN whose library simulates graphs for it (opdb cost); empty: none does
+vtcm_mb integer VTCM in MiB; empty: no document says
 soc_model integer QNN's number of the chip
 htp_arch integer the HTP architecture, e.g. 75 for V75
 fp16 integer 1: it has floating point
@@ -342,6 +347,10 @@ cells
 backend
 soc
 sdk
+status text yes; yes, except (why: the conditions); no (why: what rules it out); not known
+why text the conditions, or the reason
+errata text the errata seen in measurements, and those known for these data types, separated by commas
+since text the first SDK with the row, where one is known
 declared
 validates
 finalizes
@@ -353,7 +362,6 @@ furthest
 stopped
 code_name
 reason
-errata
 library text what answered: package and version, where, the chip of the same class that was asked, whose measurement it is
 measured
 execution text emulator, host or device, of evidence from a file: a device has rows of its own

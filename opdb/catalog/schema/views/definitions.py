@@ -153,9 +153,17 @@ FROM backend AS b"""
 
 
 def socs(d: Dialect) -> str:
-    columns = ", ".join(f"s.{name}" for name in ("soc_model", "htp_arch", "fp16", "bf16"))
+    columns = ", ".join(
+        f"s.{name}" for name in ("soc_model", "htp_arch", "fp16", "bf16", "soc_ids", "libraries")
+    )
     names = d.joined("x.name", ", ", "soc_name AS x WHERE x.soc_id = s.id", "x.position")
-    return f"SELECT s.chip AS soc, {names} AS names, {columns}, s.soc_ids, s.libraries FROM soc AS s"
+    oldest = f"(SELECT MIN({d.json('b.more', 'oldest', 'arch', type_='integer')}) FROM backend AS b)"
+    htp = f"COALESCE(s.htp_arch, 0) >= {oldest} AND COALESCE(s.libraries, '') <> 'none'"
+    return f"""
+SELECT s.chip AS soc, {names} AS names, 'v' || s.htp_arch AS hexagon, CASE WHEN {htp} THEN 'yes' ELSE 'no' END AS htp,
+       CASE WHEN NOT ({htp}) THEN NULL WHEN s.bf16 = 1 THEN 'fp16, bf16' WHEN s.fp16 = 1 THEN 'fp16' ELSE 'none' END AS floats,
+       {d.json("s.more", "simulated")} AS simulated, {d.json("s.more", "vtcm_mb", type_="integer")} AS vtcm_mb, {columns}
+FROM soc AS s"""
 
 
 def errata(d: Dialect) -> str:

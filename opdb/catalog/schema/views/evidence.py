@@ -184,6 +184,7 @@ def support(d: Dialect) -> str:
     file = "r.package || ' ' || r.version || ', ' || r.execution || COALESCE(', ' || NULLIF(r.soc, ''), '')"
     return f"""
 SELECT t.op, NULLIF(t.type_row, '') AS type_row, t.cells, t.backend, NULLIF(p.soc, '') AS soc, s.sdk,
+       w.status, NULLIF(w.why, '') AS why, NULLIF(w.errata, '') AS errata, t.since,
        {", ".join(f"s.{c}" for c in STATUS_COLUMNS)},
        CASE WHEN s.own THEN s.n ELSE COALESCE(o.cases, s.n) END AS measurements, {told},
        CASE WHEN s.own THEN s.library || ', own run'
@@ -191,6 +192,7 @@ SELECT t.op, NULLIF(t.type_row, '') AS type_row, t.cells, t.backend, NULLIF(p.so
        CASE WHEN s.own THEN s.at ELSE r.date END AS measured, r.execution, e.text AS source, t.place, s.sdk_number
 FROM op_type_row AS t
 JOIN support AS s ON s.op_type_row_id = t.id
+JOIN support_status AS w ON w.id = s.support_status_id
 JOIN support_place AS p ON p.part = s.part
 LEFT JOIN evidence_cell AS c ON c.id = s.evidence_cell_id
 LEFT JOIN evidence_outcome AS o ON o.id = c.evidence_outcome_id
@@ -200,7 +202,7 @@ LEFT JOIN source AS e ON e.id = t.source_id"""
 
 #: Columns of evidence from files, besides the statuses.
 _TOLD = {"counts": "o.counts"} | {
-    c: f"NULLIF(o.{c}, '')" for c in ("furthest", "stopped", "code_name", "reason", "errata")
+    c: f"NULLIF(o.{c}, '')" for c in ("furthest", "stopped", "code_name", "reason")
 }
 
 

@@ -20,6 +20,13 @@ class Dialect:
         inner = f"SELECT {text} AS piece FROM {rows} ORDER BY {order}"
         return f"(SELECT {function}(pieces.piece, '{separator}') FROM ({inner}) AS pieces)"
 
+    def json(self, column: str, *path: str, type_: str = "text") -> str:
+        """A field of a column with a JSON object; NULL if it has none."""
+        if self.postgres:
+            keys = ", ".join(f"'{key}'" for key in path)
+            return f"CAST(json_extract_path_text(CAST({column} AS json), {keys}) AS {type_})"
+        return f"json_extract({column}, '$.{'.'.join(path)}')"
+
 
 #: (op, definition_id): an op has the parts of its base's definition (own = 0) and of its own (own = 1).
 PART = """part AS (

@@ -173,6 +173,7 @@ def _op_support(backend: str, soc: str | None, sdk: str | None, database: Databa
 
     place = Target(backend, soc, sdk or DEFAULT_SDK).spelled()
     place.context()
+    place.check_chip()
     catalog = database.catalog()
     return op_support(Support(catalog, Place(str(place.backend), place.soc, str(place.sdk))))
 

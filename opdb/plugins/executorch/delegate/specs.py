@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -11,6 +10,7 @@ from executorch.exir.backend.compile_spec_schema import CompileSpec
 
 from opdb.catalog.targets.target import EXECUTIONS, POLICIES, Target, half
 from opdb.core.errors import OpdbError
+from opdb.core.guess import did_you_mean
 from opdb.generated.constants.backends import BACKENDS
 from opdb.lower.passes import check_names
 from opdb.runtime.qnn.context import SHARES_WEIGHTS
@@ -144,10 +144,9 @@ def options_of(specs: Sequence[CompileSpec]) -> Options:
     for spec in specs:
         name = spec.key.removeprefix(PREFIX)
         if spec.key != PREFIX + name or name not in READ:
-            near = difflib.get_close_matches(name, names, 1)
-            hint = f"; did you mean '{PREFIX}{near[0]}'?" if near else ""
-            known = ", ".join(PREFIX + n for n in names)
-            raise OpdbError(f"unknown compile spec {spec.key!r}{hint}; known: {known}")
+            known = [PREFIX + n for n in names]
+            hint = did_you_mean(PREFIX + name, known, lists=f"known: {', '.join(known)}")
+            raise OpdbError(f"unknown compile spec {spec.key!r}{hint}")
         if name in given:
             raise OpdbError(f"the compile spec {spec.key} is there twice; give it once")
         try:

@@ -10,7 +10,7 @@ import typer
 from opdb.cli import completion
 from opdb.cli.help import App
 from opdb.cli.option_groups import DatabaseOptions, SourceOptions, with_option_groups
-from opdb.cli.options import Json, known_op, open_catalog
+from opdb.cli.options import EmulatedSoc, Json, known_op, open_catalog
 from opdb.cli.output import print_json
 from opdb.cli.package import Kernel, kernel_sources, package_app
 from opdb.cli.progress import working
@@ -88,12 +88,7 @@ def onnx(
         Path | None,
         typer.Option("--inputs", metavar="FILE.npz", help="Inputs by name; by default random ones."),
     ] = None,
-    soc: Annotated[
-        str,
-        typer.Option(
-            "--soc", metavar="SOC", help="The chip that HTP emulates.", autocompletion=completion.socs
-        ),
-    ] = "SM8650",
+    soc: EmulatedSoc = "SM8650",
     qnn: Annotated[
         str | None,
         typer.Option(
