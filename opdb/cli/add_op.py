@@ -12,7 +12,8 @@ import typer
 from opdb.cli import completion
 from opdb.cli.help import EXTEND, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
-from opdb.cli.options import prepared_for
+from opdb.cli.options import Json, prepared_for
+from opdb.cli.output import print_json, text_aside
 
 Torch = Annotated[
     list[str] | None,
@@ -33,9 +34,11 @@ Library = Annotated[
 
 
 def add_to(app: App) -> None:
-    app.command("add-op", example="opdb add-op Swish --to my_ops --each 'x / (1 + exp(-x))'", group=EXTEND)(
-        add_op
-    )
+    app.command(
+        "add-op",
+        example="opdb add-op Swish --to my_ops --from-onnx swish.onnx --kernel swish.c",
+        group=EXTEND,
+    )(add_op)
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,7 @@ class AddOpOptions:
         ),
     ] = None
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before writing.")] = False
+    json: Json = False
     database: DatabaseOptions = DatabaseOptions()
 
     def check(self) -> None:
@@ -122,10 +126,18 @@ def add_op(
     Writes the spec, or maps further torch operators to it; then regenerates, compiles, and runs it.
     """
     options.check()
-    if options.to is not None:
-        _add_own_op(name, options.to, options)
-    else:
-        _add_op(name, options)
+    try:
+        with text_aside(options.json):
+            if options.to is not None:
+                _add_own_op(name, options.to, options)
+            else:
+                _add_op(name, options)
+    except typer.Exit as end:
+        if options.json:
+            print_json({"op": name, "proven": end.exit_code == 0})
+        raise
+    if options.json:
+        print_json({"op": name, "proven": True})
 
 
 def _add_own_op(name: str, folder: Path, options: AddOpOptions) -> None:

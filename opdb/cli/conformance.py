@@ -15,7 +15,7 @@ import typer
 from opdb.cli import completion
 from opdb.cli.help import MEASURE, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
-from opdb.cli.options import Dask, Db, Json, Ops, check_workers, known_op, prepared_for, store
+from opdb.cli.options import Dask, Db, Json, Ops, check_workers, known_op, prepared_for, renamed, store
 from opdb.cli.output import print_json
 from opdb.cli.progress import working
 from opdb.core.errors import OpdbError
@@ -238,7 +238,7 @@ def report(
             "--output",
             "-o",
             metavar="FILE",
-            help="Output file (for a site, the folder); default: standard output.",
+            help="Output file, or for HTML a folder; default: standard output.",
         ),
     ] = None,
     force: Annotated[
@@ -256,7 +256,7 @@ def report(
 ) -> None:
     """Report results: a table, JSON, JUnit, or HTML.
 
-    With -o FOLDER/, HTML is a site with a page for each op, else one page with everything.
+    With -o FILE.html, HTML is one page with everything; with -o FOLDER a site with a page for each op.
     """
     from opdb.core.files import write_atomically
     from opdb.measure.conformance.report import report as write
@@ -264,6 +264,8 @@ def report(
     opened = store(db)
     chosen = ReportFormat.json if json else format_
     if chosen is ReportFormat.site:
+        renamed("--format site -o FOLDER", "--format html -o FOLDER")
+    if chosen is ReportFormat.site or (chosen is ReportFormat.html and _is_folder(output)):
         _write_site(opened, output, run, force)
         return
     with_gaps = gaps or chosen is ReportFormat.html
@@ -276,12 +278,17 @@ def report(
     print(f"{output}: {len(text.encode())} bytes")
 
 
+def _is_folder(output: Path | None) -> bool:
+    """True if --output is a folder, or is to become one: a name without .html."""
+    return output is not None and not output.is_file() and output.suffix not in (".html", ".htm")
+
+
 def _write_site(opened: Store, folder: Path | None, run: int | None, force: bool) -> None:
     from opdb.core.source_folder import write_folder
     from opdb.measure.conformance.report import site
 
     if folder is None:
-        raise OpdbError("--format site writes a folder: name it with --output")
+        raise OpdbError("a site is written to a folder; name it with --output")
     with working("write the pages"):
         texts = site(opened.load_catalog(), opened, run=run)
     write_folder(folder, texts, SITE_MANIFEST, {"opdb": __version__}, force)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opdb.cli.cost_options import ERRATUM, CostOptions
+from opdb.cli.cost_options import ERRATUM, CostFormat, CostOptions
 from opdb.cli.help import CHECK, App, Command, Group
 from opdb.cli.option_groups import with_option_groups
-from opdb.cli.output import print_json
+from opdb.cli.output import print_json, written_to
 from opdb.cli.price_table import build_table
 from opdb.cli.quantization import asked_recipe
 from opdb.core.errors import OpdbError
@@ -83,10 +83,13 @@ def cost(
     options.check()
     found = _found(model, options)
     _write(found.first, found.loaded, options.trace, options.html)
-    if options.json:
-        print_json(document(found))
-    else:
-        print_found(found, options.top)
+    with written_to(options.output):
+        if options.format is CostFormat.json:
+            print_json(document(found))
+        elif options.format is CostFormat.html:
+            print(_page(found.first, found.loaded), end="")
+        else:
+            print_found(found, options.top)
     if found.failed:
         raise typer.Exit(1)
 
@@ -176,9 +179,13 @@ def _write(estimate: Estimate, loaded: CostModel, trace: Path | None, html: Path
     if trace is not None:
         write_atomically(trace, json_module.dumps(estimate.trace) + "\n")
     if html is not None:
-        from opdb.measure.cost.report.html import page
+        write_atomically(html, _page(estimate, loaded))
 
-        write_atomically(html, page(estimate, loaded.modules, loaded.model))
+
+def _page(estimate: Estimate, loaded: CostModel) -> str:
+    from opdb.measure.cost.report.html import page
+
+    return page(estimate, loaded.modules, loaded.model)
 
 
 def _exceeded(estimates: Sequence[Estimate], over: float | None, spill: float | None) -> Iterator[str]:

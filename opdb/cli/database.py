@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as js
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +13,7 @@ from opdb.cli.help import EXTEND, MAINTAIN, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
 from opdb.cli.options import Db, Json, Specs, open_catalog, store
 from opdb.cli.output import print_json
+from opdb.core.names import counted
 
 if TYPE_CHECKING:
     from opdb.catalog.store.current import SyncReport
@@ -95,19 +95,23 @@ def lint(specs: Specs = None, json: Json = False, db: Db = None) -> None:
     else:
         for problem in problems:
             print(problem)
-        print(f"{len(problems)} problem{'s' * (len(problems) != 1)}", file=sys.stderr)
+        print(counted(len(problems), "problem"), file=sys.stderr)
     if problems:
         raise typer.Exit(1)
 
 
 @db_app.command(example="opdb db upgrade")
-def upgrade(db: Db = None) -> None:
+def upgrade(db: Db = None, json: Json = False) -> None:
     """Create the tables, or upgrade them to this version of opdb."""
     from opdb.catalog.migrate import upgrade as run
     from opdb.core.settings import database_url
 
     run(database_url(db))
-    print(f"{store(db).name}: up to date")
+    name = store(db).name
+    if json:
+        print_json({"database": name})
+    else:
+        print(f"{name}: up to date")
 
 
 @db_app.command(example="opdb db check --db sqlite:///catalog.db")
@@ -132,10 +136,11 @@ def dump(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Output file; default: standard output."),
     ] = None,
+    json: Json = False,
 ) -> None:
     """Dump the history: runs, results, evidence.
 
-    As lines of text, which 'opdb db restore' reads.
+    As lines of JSON, which 'opdb db restore' reads.
     """
     from opdb.core.files import write_atomically
 
@@ -145,13 +150,14 @@ def dump(
             sys.stdout.write(line if line.endswith("\n") else line + "\n")
         return
     write_atomically(output, "".join(line if line.endswith("\n") else line + "\n" for line in lines))
-    print(f"{output}: {os.path.getsize(output)} bytes")
+    _print_written(output, json)
 
 
 @db_app.command(example="opdb db restore history.jsonl")
 def restore(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that 'opdb db dump' wrote.")],
     db: Db = None,
+    json: Json = False,
 ) -> None:
     """Restore a history that 'opdb db dump' wrote."""
     from opdb.core.errors import OpdbError
@@ -160,8 +166,12 @@ def restore(
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise OpdbError(f"{file}: cannot read: {error}") from None
-    count = store(db).restore(text.splitlines(), str(file))
-    print(f"{store(db).name}: {count} records restored")
+    opened = store(db)
+    count = opened.restore(text.splitlines(), str(file))
+    if json:
+        print_json({"database": opened.name, "records": count})
+    else:
+        print(f"{opened.name}: {counted(count, 'record')} restored")
 
 
 @db_app.command(example="opdb db datasette -o metadata.json")
@@ -171,6 +181,7 @@ def datasette(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Output file; default: standard output."),
     ] = None,
+    json: Json = False,
 ) -> None:
     """Write Datasette's metadata: the views and their columns."""
     from opdb.catalog.query.datasette import datasette as describe
@@ -186,9 +197,11 @@ def datasette(
         print_json(document)
         return
     write_atomically(output, js.dumps(document, indent=2, ensure_ascii=False) + "\n")
-    print(
-        f"{output}: read with: datasette --immutable {opened.name} -m {output} --setting suggest_facets off"
-    )
+    command = f"datasette --immutable {opened.name} -m {output} --setting suggest_facets off"
+    if json:
+        print_json({"file": str(output), "bytes": output.stat().st_size, "command": command})
+    else:
+        print(f"{output}: read with: {command}")
 
 
 @db_app.command(example="opdb db views -o sql-views.md")
@@ -197,14 +210,28 @@ def views(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Output file; default: standard output."),
     ] = None,
+    json: Json = False,
 ) -> None:
     """Write the views and what their columns mean, as Markdown."""
     from opdb.catalog.query.view_docs import markdown
+    from opdb.catalog.schema.views import ABOUT
     from opdb.core.files import write_atomically
 
     text = "".join(f"{line}\n" for line in markdown())
-    if output is None:
+    if output is not None:
+        write_atomically(output, text)
+        _print_written(output, json)
+    elif json:
+        print_json(
+            [{"view": name, "columns": [vars(c) for c in view.columns]} for name, view in ABOUT.items()]
+        )
+    else:
         print(text, end="")
-        return
-    write_atomically(output, text)
-    print(f"{output}: {len(text)} bytes")
+
+
+def _print_written(file: Path, json: bool) -> None:
+    size = file.stat().st_size
+    if json:
+        print_json({"file": str(file), "bytes": size})
+    else:
+        print(f"{file}: {size} bytes")

@@ -103,6 +103,7 @@ def write_page(
     files: Annotated[list[Path], typer.Argument(metavar="FILE.json", help="What probe --json printed.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The page.")],
     date: Annotated[str, typer.Option("--date", metavar="YYYY-MM-DD", help="When it was measured.")],
+    json: Json = False,
     database: DatabaseOptions = DatabaseOptions(),
 ) -> None:
     """Write the page of errata by QNN version and chip.
@@ -126,7 +127,10 @@ def write_page(
         seen += read_observations(rows, str(file))
     text = page(catalog, seen, date)
     write_atomically(output, text)
-    print(f"{output}: {len(text.encode())} bytes")
+    if json:
+        print_json({"file": str(output), "bytes": len(text.encode())})
+    else:
+        print(f"{output}: {len(text.encode())} bytes")
 
 
 def _chosen(catalog: Catalog, idents: Sequence[str] | None) -> list[Erratum]:

@@ -74,7 +74,7 @@ def explain(
     """
 
     if functions:
-        _print_functions()
+        _print_functions(json)
         return
     if what is None:
         raise OpdbError(
@@ -116,9 +116,18 @@ def _print_facts(facts: Mapping[str, Any]) -> None:
                 print(f"{'':{width}}  {line}")
 
 
-def _print_functions() -> None:
+def _print_functions(json: bool) -> None:
     from opdb.spec.lang.functions import FUNCTIONS
 
+    if json:
+        print_json(
+            [
+                {"name": f.name, "parameters": list(map(list, f.params)), "result": f.result,
+                 "examples": list(map(list, f.examples)), "torch_only": f.torch}
+                for f in FUNCTIONS.values()
+            ]
+        )  # fmt: skip
+        return
     for f in FUNCTIONS.values():
         params = ", ".join("|".join(p) for p in f.params)
         example = f"   {f.examples[0][0]} = {f.examples[0][1]}" if f.examples else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -153,8 +154,12 @@ Lenient = Annotated[bool, typer.Option("--lenient", help="Errata of the library 
 
 def _print_passes(asked: bool) -> None:
     if asked:
+        from opdb.cli.output import print_json
         from opdb.lower.passes import PASSES
 
+        if "--json" in sys.argv:  # Typer reads the options that end a command before the others
+            print_json([{"name": p.name, "exact": p.exact, "about": p.about} for p in PASSES])
+            raise typer.Exit
         width = max(len(p.name) for p in PASSES)
         for p in PASSES:
             print(f"{p.name.ljust(width)}  {'exact  ' if p.exact else 'bounded'}  {p.about}")
@@ -167,6 +172,11 @@ Passes = Annotated[
         "--passes", callback=_print_passes, is_eager=True, help="List the passes of the optimizer and stop."
     ),
 ]
+
+
+def renamed(old: str, new: str) -> None:
+    """Says on stderr that an option has another spelling now; the old one works until the next release."""
+    print(f"opdb: {old} is now written {new}; the old form goes with the next release", file=sys.stderr)
 
 
 def is_program(file: Path) -> bool:

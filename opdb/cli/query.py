@@ -236,6 +236,9 @@ def diff(
     format_: Annotated[
         Format, typer.Option("--format", metavar="FORMAT", help="table, json, csv, md or html.")
     ] = Format.table,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file.")
+    ] = None,
     json: Json = False,
     db: Db = None,
 ) -> None:
@@ -253,6 +256,6 @@ def diff(
     if format_ is Format.parquet:
         raise OpdbError("diff writes no Parquet; choose table, json, csv, md or html")
     rows = compare(store(db), sides[0], sides[1], op)
-    print_rows(rows, COLUMNS, Format.json if json else format_, f"{sides[0]} -> {sides[1]}")
+    print_rows(rows, COLUMNS, Format.json if json else format_, f"{sides[0]} -> {sides[1]}", output)
     if failing(rows, fail_on or ()):
         raise typer.Exit(1)
