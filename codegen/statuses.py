@@ -90,7 +90,8 @@ def page(
     places = sorted({(c.run.backend, c.run.sdk) for c in found}, key=lambda p: (p[0], sdk_number(p[1])))
     by_row: dict[str, list[Cell]] = {}
     for cell in found:
-        by_row.setdefault(cell.row, []).append(cell)
+        if not cell.run.soc or cell.run.soc in catalog.socs:
+            by_row.setdefault(cell.row, []).append(cell)
     lines = []
     whys: dict[str, str] = {}
     for backend, rows in op.type_rows.items():
