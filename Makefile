@@ -193,7 +193,7 @@ mutants: setup
 
 conformance: setup
 	@$(BIN)/opdb init && $(BIN)/opdb conformance run
-	@$(BIN)/opdb conformance report --format site --output report/conformance
+	@$(BIN)/opdb conformance report --format html --output report/conformance
 
 bench: setup
 	@for b in benchmarks/[a-z]*.py; do echo "bench: $$b" && $(BIN)/python $$b || exit 1; done

@@ -15,17 +15,14 @@ from importlib import import_module
 
 import typer
 
+from opdb.cli.help import App
 from opdb.core.errors import OpdbError
 from opdb.core.plugins import Commands, commands
 from opdb.core.version import __version__
 
-app = typer.Typer(
-    name="opdb",
-    help="The op-spec database for Qualcomm QNN (AI Engine Direct).",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
+app = App(
+    example="opdb check model.onnx --soc SM8650",
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
@@ -35,13 +32,21 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(help=app.info.help)
+@app.callback()
 def _options(
     version: bool = typer.Option(
-        False, "--version", help="Print opdb's version and exit.", is_eager=True, callback=_print_version
+        False,
+        "--version",
+        "-V",
+        help="Print opdb's version and exit.",
+        is_eager=True,
+        callback=_print_version,
     ),
 ) -> None:
-    """Declares ``--version``, the only option without a command."""
+    """Which parts of your model run on a Qualcomm NPU, why the rest does not, and what to change.
+
+    The op-spec database for Qualcomm QNN (AI Engine Direct).  `opdb help COMMAND` tells more about a command.
+    """
 
 
 #: The modules of commands in the order of the help, and the names that each adds; plug-ins insert theirs.
@@ -66,7 +71,12 @@ _COMMANDS = {
     "context": ("context",),
     "package": ("package",),
     "import_export": ("import", "export"),
+    "about": ("help", "version", "completion"),
 }
+
+
+#: Commands that speak of others.
+_ABOUT_ALL = ("help",)
 
 
 def _modules() -> list[Commands]:
@@ -82,7 +92,8 @@ def _modules() -> list[Commands]:
 def _register(command: str = "") -> None:
     """Adds the commands of every module, or only of the modules with ``command`` if there are any."""
     modules = _modules()
-    for module in [m for m in modules if command in m.names] or modules:
+    only = [m for m in modules if command in m.names and command not in _ABOUT_ALL]
+    for module in only or modules:
         import_module(module.module).add_to(app)
 
 
@@ -107,9 +118,13 @@ def main() -> None:
     """Runs the command in ``sys.argv``; raises SystemExit."""
     # Models live until the end: garbage collection every 700 objects would take a fifth of the time.
     gc.set_threshold(150_000)
-    _register(sys.argv[1] if len(sys.argv) > 1 else "")
+    from opdb.cli import completion, foreign
+
+    foreign.hide_warnings(sys.argv)
+    words = completion.words() or sys.argv
+    _register(words[1] if len(words) > 1 else "")
     try:
-        app()
+        app(prog_name="opdb")
     except OpdbError as error:
         for line in str(error).splitlines():
             print(f"opdb: {line}", file=sys.stderr)

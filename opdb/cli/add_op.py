@@ -9,8 +9,11 @@ from typing import Annotated
 
 import typer
 
+from opdb.cli import completion
+from opdb.cli.help import EXTEND, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
-from opdb.cli.options import prepared_for
+from opdb.cli.options import Json, prepared_for
+from opdb.cli.output import print_json, text_aside
 
 Torch = Annotated[
     list[str] | None,
@@ -30,8 +33,12 @@ Library = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command(name="add-op")(add_op)
+def add_to(app: App) -> None:
+    app.command(
+        "add-op",
+        example="opdb add-op Swish --to my_ops --from-onnx swish.onnx --kernel swish.c",
+        group=EXTEND,
+    )(add_op)
 
 
 @dataclass(frozen=True)
@@ -41,7 +48,12 @@ class AddOpOptions:
     torch: Torch = None
     like: Annotated[
         str | None,
-        typer.Option("--like", metavar="OP", help="Copy what the documents do not say from this op."),
+        typer.Option(
+            "--like",
+            metavar="OP",
+            help="Copy what the documents do not say from this op.",
+            autocompletion=completion.ops,
+        ),
     ] = None
     xml: Annotated[
         Path | None, typer.Option("--from-xml", metavar="FILE", help="An OpDef collection with the op.")
@@ -50,7 +62,9 @@ class AddOpOptions:
         Path | None,
         typer.Option("--from-onnx", metavar="MODEL", help="A model with nodes of the op; with --to."),
     ] = None
-    package: Annotated[str | None, typer.Option("--package", help="Op package; default: qti.aisw.")] = None
+    package: Annotated[
+        str | None, typer.Option("--package", metavar="NAME", help="Op package; default: qti.aisw.")
+    ] = None
     library: Library = None
     to: Annotated[
         Path | None,
@@ -77,10 +91,12 @@ class AddOpOptions:
             "--soc",
             metavar="SOC",
             help="The chip to run for; may be repeated; with --to.",
+            autocompletion=completion.socs,
             callback=prepared_for,
         ),
     ] = None
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before writing.")] = False
+    json: Json = False
     database: DatabaseOptions = DatabaseOptions()
 
     def check(self) -> None:
@@ -102,14 +118,26 @@ class AddOpOptions:
 
 @with_option_groups
 def add_op(
-    name: Annotated[str, typer.Argument(help="QNN's name of the op, e.g. LayerNorm.")], options: AddOpOptions
+    name: Annotated[str, typer.Argument(metavar="OP", help="QNN's name of the op, e.g. LayerNorm.")],
+    options: AddOpOptions,
 ) -> None:
-    """Write the spec of an op, or map further torch operators to it; regenerate, compile, and prove it."""
+    """Add an op: its spec, its code, a build, and the proof.
+
+    Writes the spec, or maps further torch operators to it; then regenerates, compiles, and runs it.
+    """
     options.check()
-    if options.to is not None:
-        _add_own_op(name, options.to, options)
-    else:
-        _add_op(name, options)
+    try:
+        with text_aside(options.json):
+            if options.to is not None:
+                _add_own_op(name, options.to, options)
+            else:
+                _add_op(name, options)
+    except typer.Exit as end:
+        if options.json:
+            print_json({"op": name, "proven": end.exit_code == 0})
+        raise
+    if options.json:
+        print_json({"op": name, "proven": True})
 
 
 def _add_own_op(name: str, folder: Path, options: AddOpOptions) -> None:

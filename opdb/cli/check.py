@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from opdb.cli import completion
+from opdb.cli.help import CHECK, App
 from opdb.cli.option_groups import ModelFileOptions, TargetOptions, with_option_groups
 from opdb.cli.options import Json, Lenient, Strict, Verbose, check_strictness
 from opdb.cli.quantization import asked_recipe
@@ -28,15 +30,18 @@ if TYPE_CHECKING:
     from opdb.lower.quantize import Recipe
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command()(check)
+def add_to(app: App) -> None:
+    app.command(example="opdb check model.onnx --soc SM8650", group=CHECK)(check)
 
 
 @dataclass(frozen=True)
 class CheckTargetOptions(TargetOptions):
     """The target of the model."""
 
-    backend: Annotated[str, typer.Option("--backend", metavar="NAME", help="QNN backend.")] = DEFAULT
+    backend: Annotated[
+        str,
+        typer.Option("--backend", metavar="BACKEND", help="QNN backend.", autocompletion=completion.backends),
+    ] = DEFAULT
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,9 @@ class CheckOptions:
         bool,
         typer.Option("--executorch", help="Judge the graph that ExecuTorch's Qualcomm partitioner sees."),
     ] = False
-    format_: Annotated[str, typer.Option("--format", help="table, json, md, html, sarif or junit.")] = "table"
+    format_: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="table, json, md, html, sarif or junit.")
+    ] = "table"
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file instead.")
     ] = None
@@ -142,12 +149,16 @@ def check(
     model: Annotated[
         str,
         typer.Argument(
-            help="A .pt2, .onnx or .tflite file, or module:callable (FILE.py:callable) that returns (module, inputs)."
+            metavar="MODEL",
+            help="A .pt2, .onnx or .tflite file, or module:callable (FILE.py:callable) that returns (module, inputs).",
         ),
     ],
     options: CheckOptions,
 ) -> None:
-    """Check which nodes of a model a target takes, and why not the others; exit 1 if some fall back to the CPU."""
+    """Check which nodes of a model run on the NPU, and why not.
+
+    Exit 1 if some fall back to the CPU.
+    """
     from opdb.cli.progress import Stages
 
     gates = options.gates()
@@ -159,7 +170,7 @@ def check(
     target.context()  # raises for an unknown backend or SoC before the model is loaded
     plan = _Plan(target, dims, recipe, floats)
     sys.path.insert(0, "")
-    with Stages(quiet=True) as stages:
+    with Stages(("export", "check")) as stages:
         if options.executorch:
             options.check_executorch()
             stages("ExecuTorch's export and edge passes, check")

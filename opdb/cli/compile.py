@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opdb.cli.compile_options import CompileOptions, Plan, plan
+from opdb.cli.help import BUILD, App
 from opdb.cli.option_groups import with_option_groups
 from opdb.core import plugins
 
@@ -23,8 +24,14 @@ if TYPE_CHECKING:
     from opdb.runtime.qnn.graph import GraphOptions
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("compile")(compile_model)
+#: The stages of a context, in order.
+STAGES = ("read", "export", "lower", "quantize", "record", "open", "validate", "build", "finalize", "save")
+
+
+def add_to(app: App) -> None:
+    app.command("compile", example="opdb compile model.onnx --soc SM8650 -o model.bin", group=BUILD)(
+        compile_model
+    )
 
 
 @with_option_groups
@@ -32,12 +39,15 @@ def compile_model(
     model: Annotated[
         str,
         typer.Argument(
-            help="A .pt2, .onnx or .tflite file, module:callable that returns (module, inputs), or op configs: .json, .jsonl, -."
+            metavar="MODEL",
+            help="A .pt2, .onnx or .tflite file, module:callable that returns (module, inputs), or op configs: .json, .jsonl, -.",
         ),
     ],
     options: CompileOptions,
 ) -> None:
-    """Compile a model to a file that `opdb run` loads; exit 1 if the target or the library refuses it.
+    """Compile a model to a file that `opdb run` loads.
+
+    Exit 1 if the target or the library refuses it.
 
     The library works in a child process: if it crashes or hangs, that is the result.  Each op config becomes a
     graph of its own, called by its id.  A .pte is made by ExecuTorch's own flow with opdb's builders, and holds what
@@ -73,7 +83,7 @@ def _compiled(model: str, asked: Plan, options: CompileOptions) -> Compilation:
         worker = (
             None if options.output is None else done.enter_context(_opening(asked.target, options.timeout))
         )
-        stages = done.enter_context(Stages(quiet=options.json))
+        stages = done.enter_context(Stages(STAGES))
         made = context_graphs(model, asked, options, stages)
         settings = graph_options(made.graphs, asked.target.backend, options.precision, options.optimization)
         settings.check(str(asked.target.backend))
@@ -86,7 +96,7 @@ def _compiled(model: str, asked: Plan, options: CompileOptions) -> Compilation:
             compiled = _context(
                 made, options.output, asked.target, settings, metadata, shared, worker, stages
             )
-    return Compilation(made, asked, settings, stages, options.saver, recorded, compiled)
+    return Compilation(made, asked, settings, stages, options.saver, recorded, compiled, options.verbose)
 
 
 def _opening(target: Target, timeout: float) -> VendorWorker:

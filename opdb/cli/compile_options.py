@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opdb.cli import completion
 from opdb.cli.encodings_export import Export, ExportOptions
 from opdb.cli.graphs import holds_op_configs
 from opdb.cli.option_groups import ModelFileOptions, OptimizerOptions, TargetOptions
-from opdb.cli.options import GraphName, Json, Timeout, check_timeout, is_program
+from opdb.cli.options import GraphName, Json, More, Timeout, check_timeout, is_program
 from opdb.cli.quantization import Calibration, QuantizationOptions, asked_recipe
 from opdb.core.errors import OpdbError
 from opdb.generated.constants.backends import BACKENDS, DEFAULT
@@ -29,9 +30,15 @@ CONTEXTS = tuple(b.name for b in BACKENDS.values() if "context" in b.programs)
 class ContextTargetOptions(TargetOptions):
     """The target of a context."""
 
-    backend: Annotated[str, typer.Option("--backend", metavar="NAME", help=f"{' or '.join(CONTEXTS)}.")] = (
-        DEFAULT
-    )
+    backend: Annotated[
+        str,
+        typer.Option(
+            "--backend",
+            metavar="BACKEND",
+            help=f"{' or '.join(CONTEXTS)}.",
+            autocompletion=completion.backends,
+        ),
+    ] = DEFAULT
 
     def target(self) -> Target:
         """The target, checked before a model is loaded."""
@@ -86,6 +93,7 @@ class CompileOptions:
     export: ExportOptions = ExportOptions()
     optimizer: OptimizerOptions = OptimizerOptions()
     timeout: Timeout = 600.0
+    verbose: More = False
     json: Json = False
 
     @property

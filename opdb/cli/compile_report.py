@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from opdb.execute.libraries.results import Outcome
     from opdb.runtime.qnn.graph import GraphOptions
 
-#: The number of warnings of the library to print.
-LINES = 3
-
 
 @dataclass(frozen=True)
 class Compilation:
-    """The result of compile.  ``recorded``: the Saver's outcome, ``compiled``: the context; None if not requested."""
+    """The result of compile.  ``recorded``: the Saver's outcome, ``compiled``: the context; None if not requested.
+
+    ``verbose``: print the library's warnings, too; its errors are always printed.
+    """
 
     made: ContextGraphs
     plan: Plan
@@ -35,6 +35,7 @@ class Compilation:
     saver: Path | None
     recorded: Outcome | None
     compiled: Compiled | None
+    verbose: bool = False
 
     @property
     def outcomes(self) -> list[Outcome]:
@@ -107,11 +108,9 @@ class Compilation:
             self.made.encodings.print()
         for erratum in self.made.errata:
             print(f"  {erratum.text}")
-        log = compiled.result.log
-        for line in log if len(log) <= LINES else log[: LINES - 1]:
-            print(f"  {line}")
-        if len(log) > LINES:
-            print(f"  and {len(log) - LINES + 1} lines more of the library's; --json has them all")
+        for line in compiled.result.log:
+            if self.verbose or line.startswith("error"):
+                print(f"  {line}")
 
     def _print_graph(self, graph: QnnGraph) -> None:
         ends = "; images at its ends in NHWC" if self.plan.how.io_layout == "nhwc" else ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,10 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opdb.cli import completion
+from opdb.cli.help import MEASURE, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
-from opdb.cli.options import Dask, Db, Json, Ops, check_workers, known_op, prepared_for, store
+from opdb.cli.options import Dask, Db, Json, Ops, check_workers, known_op, prepared_for, renamed, store
 from opdb.cli.output import print_json
-from opdb.cli.progress import STILL_SECONDS
+from opdb.cli.progress import working
 from opdb.core.errors import OpdbError
 from opdb.core.version import __version__
 from opdb.generated.constants.backends import PACKAGED
@@ -26,18 +27,18 @@ if TYPE_CHECKING:
     from opdb.measure.conformance.run import Progress, RunSummary
     from opdb.spec.catalog import Catalog
 
-conformance_app = typer.Typer(
-    help="Run the catalog's cases on validators, kernels, and libraries, and report the results.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+conformance_app = App(
+    "conformance",
+    example="opdb conformance run --op Relu",
+    help="Run the catalog's cases on kernels and libraries; report.",
 )
 
 
-def add_to(app: typer.Typer) -> None:
-    app.add_typer(conformance_app, name="conformance")
+def add_to(app: App) -> None:
+    app.add(conformance_app, MEASURE)
 
 
-@conformance_app.command()
+@conformance_app.command(example="opdb conformance run --op Relu --executor qnn-htp")
 @with_option_groups
 def run(
     op: Ops = None,
@@ -52,14 +53,20 @@ def run(
     soc: Annotated[
         list[str] | None,
         typer.Option(
-            "--soc", metavar="NAME", help="SoC for qnn-htp; may be repeated.", callback=prepared_for
+            "--soc",
+            metavar="SOC",
+            help="SoC for qnn-htp; may be repeated.",
+            autocompletion=completion.socs,
+            callback=prepared_for,
         ),
     ] = None,
     case: Annotated[
         list[str] | None, typer.Option("--case", metavar="ID", help="Only this case; * stands for anything.")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the data.")] = 0,
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; 1 by default.")] = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the data.")] = 0,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", metavar="N", min=1, help="Processes; 1 by default.")
+    ] = None,
     dask: Dask = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the last unfinished run with these options.")
@@ -67,7 +74,10 @@ def run(
     json: Json = False,
     database: DatabaseOptions = DatabaseOptions(),
 ) -> None:
-    """Run cases and keep the results; exit 1 if our validators or kernels are wrong, or numbers differ."""
+    """Run cases, and keep the results.
+
+    Exit 1 if our validators or kernels are wrong, or numbers differ.
+    """
     check_workers(jobs, dask)
     opened, catalog = database.synced()
     names = [known_op(name, catalog.ops) for name in op or ()] or None
@@ -91,39 +101,9 @@ def run(
 
 @contextmanager
 def _progress() -> Iterator[Callable[[Progress], None]]:
-    """A progress bar on a terminal; else a line after ten seconds, then after twenty, ..."""
-    if not sys.stderr.isatty():
-        yield _Lines()
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("conformance", total=None)
-        yield lambda p: bar.update(
-            task, completed=p.done, total=p.total, description=f"{p.executor} {p.soc}".strip()
-        )
-
-
-class _Lines:
-    """Prints progress as plain lines on standard error, at growing intervals."""
-
-    def __init__(self) -> None:
-        self.begun = time.monotonic()
-        self.next = STILL_SECONDS
-
-    def __call__(self, p: Progress) -> None:
-        passed = time.monotonic() - self.begun
-        if passed >= self.next:
-            self.next *= 2
-            place = f"{p.executor} {p.soc}".strip()
-            print(
-                f"conformance: {p.done} of {p.total} on {place}, {passed:.0f} s so far",
-                file=sys.stderr,
-                flush=True,
-            )
+    """Counts the cases of each executor."""
+    with working("conformance") as stages:
+        yield lambda p: stages.count(p.done, p.total, f"{p.executor} {p.soc}".strip())
 
 
 def _summary_json(summary: RunSummary) -> dict[str, object]:
@@ -169,10 +149,15 @@ def _print_summary(summary: RunSummary) -> None:
         print(f"  missing  {reason}", file=sys.stderr)
 
 
-@conformance_app.command("torch")
+@conformance_app.command("torch", example="opdb conformance torch LayerNorm")
 @with_option_groups
 def torch_calls(
-    op: Annotated[str, typer.Argument(help="The op whose torch operators are called.")],
+    op: Annotated[
+        str,
+        typer.Argument(
+            metavar="OP", help="The op whose torch operators are called.", autocompletion=completion.ops
+        ),
+    ],
     target: Annotated[
         list[str] | None, typer.Option("--torch", metavar="TARGET", help="Only this one; may be repeated.")
     ] = None,
@@ -188,14 +173,17 @@ def torch_calls(
     json: Json = False,
     database: DatabaseOptions = DatabaseOptions(),
 ) -> None:
-    """Run the torch operators that map to an op on QNN CPU, and compare the results with PyTorch's."""
+    """Run an op's torch operators on QNN CPU.
+
+    The results are compared with PyTorch's.
+    """
     from opdb.measure.conformance.torch_calls import Calls, load_library
 
     catalog = database.catalog()
     name = known_op(op, catalog.ops)
     if library is not None:
         load_library(library)
-    with Calls(catalog) as calls:
+    with working("run torch's operators"), Calls(catalog) as calls:
         found = {t: list(calls.run(name, t)) for t in target or catalog.mappings(name)}
     wrong = False
     for t, results in found.items():
@@ -239,16 +227,18 @@ class ReportFormat(StrEnum):
     site = "site"
 
 
-@conformance_app.command()
+@conformance_app.command(example="opdb conformance report --format html -o report.html")
 def report(
-    format_: Annotated[ReportFormat, typer.Option("--format", help="How to write it.")] = ReportFormat.table,
+    format_: Annotated[
+        ReportFormat, typer.Option("--format", metavar="FORMAT", help="table, json, junit or html.")
+    ] = ReportFormat.table,
     output: Annotated[
         Path | None,
         typer.Option(
             "--output",
             "-o",
             metavar="FILE",
-            help="Output file (for a site, the folder); default: standard output.",
+            help="Output file, or for HTML a folder; default: standard output.",
         ),
     ] = None,
     force: Annotated[
@@ -264,17 +254,23 @@ def report(
     json: Json = False,
     db: Db = None,
 ) -> None:
-    """Report results: table, JSON, JUnit, one HTML page with everything in it, or a site: a folder with a page per op."""
+    """Report results: a table, JSON, JUnit, or HTML.
+
+    With -o FILE.html, HTML is one page with everything; with -o FOLDER a site with a page for each op.
+    """
     from opdb.core.files import write_atomically
     from opdb.measure.conformance.report import report as write
 
     opened = store(db)
     chosen = ReportFormat.json if json else format_
     if chosen is ReportFormat.site:
+        renamed("--format site -o FOLDER", "--format html -o FOLDER")
+    if chosen is ReportFormat.site or (chosen is ReportFormat.html and _is_folder(output)):
         _write_site(opened, output, run, force)
         return
     with_gaps = gaps or chosen is ReportFormat.html
-    text = write(opened.load_catalog(), opened, chosen.value, run=run, with_gaps=with_gaps)
+    with working("write the report"):
+        text = write(opened.load_catalog(), opened, chosen.value, run=run, with_gaps=with_gaps)
     if output is None:
         print(text, end="" if text.endswith("\n") else "\n")
         return
@@ -282,13 +278,19 @@ def report(
     print(f"{output}: {len(text.encode())} bytes")
 
 
+def _is_folder(output: Path | None) -> bool:
+    """True if --output is a folder, or is to become one: a name without .html."""
+    return output is not None and not output.is_file() and output.suffix not in (".html", ".htm")
+
+
 def _write_site(opened: Store, folder: Path | None, run: int | None, force: bool) -> None:
     from opdb.core.source_folder import write_folder
     from opdb.measure.conformance.report import site
 
     if folder is None:
-        raise OpdbError("--format site writes a folder: name it with --output")
-    texts = site(opened.load_catalog(), opened, run=run)
+        raise OpdbError("a site is written to a folder; name it with --output")
+    with working("write the pages"):
+        texts = site(opened.load_catalog(), opened, run=run)
     write_folder(folder, texts, SITE_MANIFEST, {"opdb": __version__}, force)
     largest = max(len(t.encode()) for t in texts.values())
     print(f"{folder / 'index.html'}: {len(texts)} files, the largest of {largest} bytes")

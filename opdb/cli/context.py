@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from opdb.cli.help import BUILD, App
 from opdb.cli.options import Json
 from opdb.cli.output import print_json
 from opdb.core.errors import OpdbError
@@ -16,24 +17,31 @@ if TYPE_CHECKING:
     from opdb.runtime.qnn.context_file import Header
     from opdb.runtime.qnn.libraries import Libraries as QnnLibraries
 
-File = Annotated[Path, typer.Argument(help="A context file of opdb's, or a library's own context binary.")]
-Files = Annotated[list[Path], typer.Argument(help="Context files of opdb's.")]
+File = Annotated[
+    Path, typer.Argument(metavar="FILE", help="A context file of opdb's, or a library's own context binary.")
+]
+Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="Context files of opdb's.")]
 Libraries = Annotated[
     Path | None, typer.Option("--libraries", metavar="DIR", help="Folder of QNN's libraries.")
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    context = typer.Typer(
-        no_args_is_help=True, help="Inspect and check context files: compiled graphs on disk."
+def add_to(app: App) -> None:
+    context = App(
+        "context",
+        example="opdb context show model.bin",
+        help="Inspect and check context files: compiled graphs on disk.",
     )
-    context.command()(show)
-    context.command()(check)
-    app.add_typer(context, name="context")
+    context.command(example="opdb context show model.bin")(show)
+    context.command(example="opdb context check model.bin")(check)
+    app.add(context, BUILD)
 
 
 def show(file: File, libraries: Libraries = None, json: Json = False) -> None:
-    """Show what a context file holds: graphs, tensors, encodings, versions.  Exit 1 if QnnSystem cannot read it."""
+    """Show what a context file holds.
+
+    Graphs, tensors, encodings, versions.  Exit 1 if QnnSystem cannot read it.
+    """
     from opdb.runtime.qnn import context_file, context_info
 
     data = context_file.read_bytes(file)
@@ -62,7 +70,10 @@ def show(file: File, libraries: Libraries = None, json: Json = False) -> None:
 
 
 def check(files: Files, libraries: Libraries = None, json: Json = False) -> None:
-    """Check files against their checksums, QnnSystem and the backend that they are for; exit 1 if one fails."""
+    """Check context files; exit 1 if one fails.
+
+    Their checksums, and what QnnSystem and the backend that they are for say of them.
+    """
     from opdb.runtime.qnn.context_file import read_bytes, unpack
 
     rows: list[dict[str, Any]] = []

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
-from opdb.cli.cost_options import ERRATUM, CostOptions
+from opdb.cli.cost_options import ERRATUM, CostFormat, CostOptions
+from opdb.cli.help import CHECK, App, Command, Group
 from opdb.cli.option_groups import with_option_groups
-from opdb.cli.output import print_json
+from opdb.cli.output import print_json, written_to
 from opdb.cli.price_table import build_table
 from opdb.cli.quantization import asked_recipe
 from opdb.core.errors import OpdbError
@@ -20,39 +20,45 @@ from opdb.core.errors import OpdbError
 if TYPE_CHECKING:
     from opdb.cli.cost_models import CostModel, CostModels, Estimator
     from opdb.cli.cost_output import Found
+    from opdb.cli.library_install import found_or_installed
     from opdb.measure.cost import Difference, Estimate
     from opdb.measure.cost.errata import ErratumPrice
 
 ESTIMATE = "estimate"
 
 
-class _Costs(TyperGroup):
+class _Costs(Group):
     """A group whose first argument is a model unless it is one of the group's commands."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         known = bool(args) and args[0] in self.commands
         return super().parse_args(ctx, args if known else [ESTIMATE, *args])
 
+    def get_help(self, ctx: Any) -> str:
+        estimate = self.commands[ESTIMATE]
+        return estimate.get_help(type(ctx)(estimate, info_name=ctx.info_name, parent=ctx.parent))
 
-class _Estimate(TyperCommand):
+
+class _Estimate(Command):
     """The default command; its help calls it opdb cost, since its name is never written."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         return super().make_context(parent.info_name, args, parent=parent.parent, **extra)
 
 
-def add_to(app: typer.Typer) -> None:
-    group = typer.Typer(
+def add_to(app: App) -> None:
+    group = App(
+        "cost",
         cls=_Costs,
-        help="Estimate the latency of a model on a chip; build-table makes the table of prices.",
-        rich_markup_mode=None,
+        example=EXAMPLE,
+        help="Estimate the latency of a model on a chip, without a device.",
     )
-    group.command(ESTIMATE, cls=_Estimate, epilog=EPILOG)(cost)
-    group.command("build-table")(build_table)
-    app.add_typer(group, name="cost")
+    group.command(ESTIMATE, cls=_Estimate, example=EXAMPLE)(cost)
+    group.command("build-table", example="opdb cost build-table model.onnx -o prices.json")(build_table)
+    app.add(group, CHECK)
 
 
-EPILOG = "'opdb cost build-table' makes the table of prices by which candidates are compared; it has a --help of its own."
+EXAMPLE = "opdb cost model.onnx --soc SA8255"
 
 
 @with_option_groups
@@ -60,25 +66,30 @@ def cost(
     model: Annotated[
         str,
         typer.Argument(
-            help="A .pt2, .onnx or .tflite file, module:callable that returns (module, inputs), or op configs: .json, .jsonl, -."
+            metavar="MODEL",
+            help="A .pt2, .onnx or .tflite file, module:callable that returns (module, inputs), or op configs: .json, .jsonl, -.",
         ),
     ],
     options: CostOptions,
 ) -> None:
-    """Estimate the latency of a model on a chip by Qualcomm's own simulation; no device is needed.
+    """Estimate the latency of a model on a chip, without a device.
 
-    The library simulates a graph when it is finalized, in a child process.  Exit 1 if it refuses the graph, or where --fail-over or
-    --fail-spill is exceeded.  docs/guides/cost.md says what the figures are worth.
+    Qualcomm's own library simulates a graph when it is finalized, in a child process.  Exit 1 if it refuses the graph, or where
+    --fail-over or --fail-spill is exceeded.  docs/guides/cost.md says what the figures are worth.  `opdb cost build-table` makes
+    the table of prices by which candidates are compared.
     """
     from opdb.cli.cost_output import document, print_found
 
     options.check()
     found = _found(model, options)
     _write(found.first, found.loaded, options.trace, options.html)
-    if options.json:
-        print_json(document(found))
-    else:
-        print_found(found, options.top)
+    with written_to(options.output):
+        if options.format is CostFormat.json:
+            print_json(document(found))
+        elif options.format is CostFormat.html:
+            print(_page(found.first, found.loaded), end="")
+        else:
+            print_found(found, options.top)
     if found.failed:
         raise typer.Exit(1)
 
@@ -92,9 +103,10 @@ def _found(model: str, options: CostOptions) -> Found:
 
     recipe, dtype = asked_recipe(options.quantize, options.model.dtype)
     chip = options.simulated_chip()
+    libraries = found_or_installed(options.qnn or QNN)
     with (
-        Stages(quiet=True) as stages,
-        Simulator(chip, libraries=options.qnn or QNN, timeout=options.timeout) as simulator,
+        Stages(("export", "lower", "quantize", "build", "finalize")) as stages,
+        Simulator(chip, libraries=libraries, timeout=options.timeout) as simulator,
     ):
         simulator.check_chip()  # before the model is loaded
         models = options.models(simulator.sdk, recipe, dtype, stages)
@@ -167,9 +179,13 @@ def _write(estimate: Estimate, loaded: CostModel, trace: Path | None, html: Path
     if trace is not None:
         write_atomically(trace, json_module.dumps(estimate.trace) + "\n")
     if html is not None:
-        from opdb.measure.cost.report.html import page
+        write_atomically(html, _page(estimate, loaded))
 
-        write_atomically(html, page(estimate, loaded.modules, loaded.model))
+
+def _page(estimate: Estimate, loaded: CostModel) -> str:
+    from opdb.measure.cost.report.html import page
+
+    return page(estimate, loaded.modules, loaded.model)
 
 
 def _exceeded(estimates: Sequence[Estimate], over: float | None, spill: float | None) -> Iterator[str]:

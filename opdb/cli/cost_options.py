@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opdb.cli import completion
 from opdb.cli.option_groups import ErrataOptions, ModelOptions, OptimizerOptions
-from opdb.cli.options import GraphName, Json, Timeout, check_timeout, prepared_for
+from opdb.cli.options import GraphName, Json, More, Timeout, check_timeout, prepared_for, renamed
 from opdb.core.errors import OpdbError
 
 if TYPE_CHECKING:
@@ -22,6 +24,12 @@ if TYPE_CHECKING:
 ERRATUM = "erratum"
 
 
+class CostFormat(StrEnum):
+    table = "table"
+    json = "json"
+    html = "html"
+
+
 @dataclass(frozen=True)
 class CostOptions:
     """All options, in the order of the help."""
@@ -30,14 +38,20 @@ class CostOptions:
         str,
         typer.Option(
             "--soc",
-            metavar="NAME",
+            metavar="SOC",
             help="A chip that the library simulates, e.g. SA8255.",
+            autocompletion=completion.socs,
             callback=prepared_for,
         ),
     ]
     qnn: Annotated[
         str | None,
-        typer.Option("--qnn", metavar="VERSION", help="QNN's libraries: a version or a folder. [2.51]"),
+        typer.Option(
+            "--qnn",
+            metavar="VERSION",
+            help="QNN's libraries: a version or a folder. [2.51]",
+            autocompletion=completion.sdks,
+        ),
     ] = None
     quantize: Annotated[
         str | None,
@@ -59,9 +73,14 @@ class CostOptions:
     trace: Annotated[
         Path | None, typer.Option("--trace", metavar="FILE", help="Write a Chrome trace of the simulation.")
     ] = None
-    html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write a page with pictures.")
+    format_: Annotated[
+        CostFormat,
+        typer.Option("--format", metavar="FORMAT", help="table, json or html: a page with pictures."),
+    ] = CostFormat.table
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file.")
     ] = None
+    html: Annotated[Path | None, typer.Option("--html", hidden=True)] = None
     against: Annotated[
         str | None,
         typer.Option(
@@ -102,6 +121,7 @@ class CostOptions:
     ] = None
     optimizer: OptimizerOptions = OptimizerOptions()
     timeout: Timeout = 600.0
+    verbose: More = False
     json: Json = False
 
     def check(self) -> None:
@@ -109,6 +129,8 @@ class CostOptions:
         from opdb.measure.cost.report.rows import BY
 
         self.optimizer.check()
+        if self.html is not None:
+            renamed(f"--html {self.html}", f"--format html -o {self.html}")
         if self.by is not None and self.by not in (*BY, ERRATUM):
             raise OpdbError(f"--by {self.by}: one of {', '.join((*BY, ERRATUM))}")
         self.model.check()
@@ -119,6 +141,11 @@ class CostOptions:
             )
         if self.top < 0:
             raise OpdbError(f"--top {self.top}: a number of rows, 0 for all")
+
+    @property
+    def format(self) -> CostFormat:
+        """The format of the answer."""
+        return CostFormat.json if self.json else self.format_
 
     def simulated_chip(self) -> str:
         """The chip of --soc; with --rank-only, the chip whose simulation ranks models for it.  Raises OpdbError if it does not fit."""
@@ -162,8 +189,13 @@ class CostOptions:
         from opdb.cli.cost_models import Estimator
 
         grouped = self.by not in (None, ERRATUM)
-        traced = bool(grouped or self.trace or self.html or (self.against and not against_saved))
+        traced = bool(grouped or self.trace or self._page or (self.against and not against_saved))
         return Estimator(simulator, self.precision, self.optimization, traced, stages, self.json)
+
+    @property
+    def _page(self) -> bool:
+        """True if a page is written, which needs the groups of nodes."""
+        return self.html is not None or self.format is CostFormat.html
 
     def check_graphs(self, loaded: CostModel, traced: bool) -> None:
         """Raises OpdbError for a model with several graphs, or op configs, if the options do not support them."""

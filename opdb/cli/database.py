@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 import json as js
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opdb.cli.help import EXTEND, MAINTAIN, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
 from opdb.cli.options import Db, Json, Specs, open_catalog, store
 from opdb.cli.output import print_json
+from opdb.core.names import counted
 
 if TYPE_CHECKING:
     from opdb.catalog.store.current import SyncReport
 
-db_app = typer.Typer(
-    help="Manage the database: upgrade, check, dump, restore, views.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+db_app = App("db", example="opdb db check", help="Manage the database: upgrade, check, dump, restore, views.")
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command()(init)
-    app.command()(sync)
-    app.command()(lint)
-    app.add_typer(db_app, name="db")
+def add_to(app: App) -> None:
+    app.command(example="opdb init", group=MAINTAIN)(init)
+    app.command(example="opdb sync", group=MAINTAIN)(sync)
+    app.command(example="opdb lint", group=EXTEND)(lint)
+    app.add(db_app, MAINTAIN)
 
 
 #: Longer lists of changed files are only counted; --json has them all.
@@ -50,13 +47,16 @@ def _print_report(report: SyncReport, name: str, json: bool) -> None:
 
 @with_option_groups
 def init(database: DatabaseOptions, json: Json = False) -> None:
-    """Create or upgrade the database; load all specs, and the evidence that opdb ships."""
+    """Create or upgrade the database, and load what opdb ships.
+
+    That is all specs, and the evidence: what was measured with Qualcomm's libraries.
+    """
     from opdb.catalog.migrate import upgrade
-    from opdb.cli.progress import waiting
+    from opdb.cli.progress import working
     from opdb.core.settings import database_url, specs_folder
 
     folder = specs_folder(database.specs)
-    with waiting("creating the tables and loading the specs"):
+    with working("create the tables and load the specs"):
         upgrade(database_url(database.db))
         opened = store(database.db)
         opened.load_shipped()
@@ -71,15 +71,18 @@ def sync(
     full: Annotated[bool, typer.Option("--full", help="Read unchanged files again too.")] = False,
 ) -> None:
     """Update the database from the specs, in one transaction."""
+    from opdb.cli.progress import working
     from opdb.core.settings import specs_folder
 
     opened = store(database.db)
-    opened.load_shipped()
-    _print_report(opened.sync(specs_folder(database.specs), full), opened.name, json)
+    with working("read the specs"):
+        opened.load_shipped()
+        report = opened.sync(specs_folder(database.specs), full)
+    _print_report(report, opened.name, json)
 
 
 def lint(specs: Specs = None, json: Json = False, db: Db = None) -> None:
-    """Check the specs: PyTorch arguments, names, what slots mean, canonical spelling."""
+    """Check the specs: arguments, names, meanings, spelling."""
     from opdb.core.settings import specs_folder
     from opdb.judge.lint import lint as run
 
@@ -92,22 +95,26 @@ def lint(specs: Specs = None, json: Json = False, db: Db = None) -> None:
     else:
         for problem in problems:
             print(problem)
-        print(f"{len(problems)} problem{'s' * (len(problems) != 1)}", file=sys.stderr)
+        print(counted(len(problems), "problem"), file=sys.stderr)
     if problems:
         raise typer.Exit(1)
 
 
-@db_app.command()
-def upgrade(db: Db = None) -> None:
+@db_app.command(example="opdb db upgrade")
+def upgrade(db: Db = None, json: Json = False) -> None:
     """Create the tables, or upgrade them to this version of opdb."""
     from opdb.catalog.migrate import upgrade as run
     from opdb.core.settings import database_url
 
     run(database_url(db))
-    print(f"{store(db).name}: up to date")
+    name = store(db).name
+    if json:
+        print_json({"database": name})
+    else:
+        print(f"{name}: up to date")
 
 
-@db_app.command()
+@db_app.command(example="opdb db check --db sqlite:///catalog.db")
 def check(db: Db = None, json: Json = False) -> None:
     """Check that the tables are the ones this version of opdb needs."""
     from opdb.catalog.migrate import check as run
@@ -122,14 +129,19 @@ def check(db: Db = None, json: Json = False) -> None:
         raise typer.Exit(1)
 
 
-@db_app.command()
+@db_app.command(example="opdb db dump -o history.jsonl")
 def dump(
     db: Db = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Output file; default: standard output.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Output file; default: standard output."),
     ] = None,
+    json: Json = False,
 ) -> None:
-    """Dump the history (runs, results, evidence) as text; 'opdb db restore' reads it."""
+    """Dump the history: runs, results, evidence.
+
+    As lines of JSON, which 'opdb db restore' reads.
+    """
     from opdb.core.files import write_atomically
 
     lines = store(db).dump()
@@ -138,12 +150,14 @@ def dump(
             sys.stdout.write(line if line.endswith("\n") else line + "\n")
         return
     write_atomically(output, "".join(line if line.endswith("\n") else line + "\n" for line in lines))
-    print(f"{output}: {os.path.getsize(output)} bytes")
+    _print_written(output, json)
 
 
-@db_app.command()
+@db_app.command(example="opdb db restore history.jsonl")
 def restore(
-    file: Annotated[Path, typer.Argument(help="A file that 'opdb db dump' wrote.")], db: Db = None
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that 'opdb db dump' wrote.")],
+    db: Db = None,
+    json: Json = False,
 ) -> None:
     """Restore a history that 'opdb db dump' wrote."""
     from opdb.core.errors import OpdbError
@@ -152,18 +166,24 @@ def restore(
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise OpdbError(f"{file}: cannot read: {error}") from None
-    count = store(db).restore(text.splitlines(), str(file))
-    print(f"{store(db).name}: {count} records restored")
+    opened = store(db)
+    count = opened.restore(text.splitlines(), str(file))
+    if json:
+        print_json({"database": opened.name, "records": count})
+    else:
+        print(f"{opened.name}: {counted(count, 'record')} restored")
 
 
-@db_app.command()
+@db_app.command(example="opdb db datasette -o metadata.json")
 def datasette(
     db: Db = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Output file; default: standard output.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Output file; default: standard output."),
     ] = None,
+    json: Json = False,
 ) -> None:
-    """Write Datasette's metadata: the views with their columns, for reading only."""
+    """Write Datasette's metadata: the views and their columns."""
     from opdb.catalog.query.datasette import datasette as describe
     from opdb.core.errors import OpdbError
     from opdb.core.files import write_atomically
@@ -177,24 +197,41 @@ def datasette(
         print_json(document)
         return
     write_atomically(output, js.dumps(document, indent=2, ensure_ascii=False) + "\n")
-    print(
-        f"{output}: read with: datasette --immutable {opened.name} -m {output} --setting suggest_facets off"
-    )
+    command = f"datasette --immutable {opened.name} -m {output} --setting suggest_facets off"
+    if json:
+        print_json({"file": str(output), "bytes": output.stat().st_size, "command": command})
+    else:
+        print(f"{output}: read with: {command}")
 
 
-@db_app.command()
+@db_app.command(example="opdb db views -o sql-views.md")
 def views(
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Output file; default: standard output.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Output file; default: standard output."),
     ] = None,
+    json: Json = False,
 ) -> None:
-    """Write the SQL views and the meaning of each column, as Markdown."""
+    """Write the views and what their columns mean, as Markdown."""
     from opdb.catalog.query.view_docs import markdown
+    from opdb.catalog.schema.views import ABOUT
     from opdb.core.files import write_atomically
 
     text = "".join(f"{line}\n" for line in markdown())
-    if output is None:
+    if output is not None:
+        write_atomically(output, text)
+        _print_written(output, json)
+    elif json:
+        print_json(
+            [{"view": name, "columns": [vars(c) for c in view.columns]} for name, view in ABOUT.items()]
+        )
+    else:
         print(text, end="")
-        return
-    write_atomically(output, text)
-    print(f"{output}: {len(text)} bytes")
+
+
+def _print_written(file: Path, json: bool) -> None:
+    size = file.stat().st_size
+    if json:
+        print_json({"file": str(file), "bytes": size})
+    else:
+        print(f"{file}: {size} bytes")

@@ -7,8 +7,7 @@ import shutil
 from importlib import metadata
 from typing import Any
 
-import typer
-
+from opdb.cli.help import MAINTAIN, App
 from opdb.cli.options import Json
 from opdb.cli.output import print_json
 from opdb.core import plugins
@@ -34,13 +33,16 @@ PARTS = (
 )
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command()(doctor)
+def add_to(app: App) -> None:
+    app.command(example="opdb doctor", group=MAINTAIN)(doctor)
 
 
 def doctor(json: Json = False) -> None:
-    """Report what is installed, what is missing, and what does not work without it."""
-    rows = examine()
+    """Report what is installed, what is missing, and its cure."""
+    from opdb.cli.progress import working
+
+    with working("ask the libraries"):
+        rows = examine()
     if json:
         print_json(rows)
         return

@@ -5,33 +5,42 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opdb.cli import completion
+from opdb.cli.help import MEASURE, App
 from opdb.cli.option_groups import with_option_groups
 from opdb.cli.options import Db, Json, Ops, Specs, known_op, prepared_for, store, synced
 from opdb.cli.output import print_json
+from opdb.cli.progress import Stages, working
 from opdb.core import plugins
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 
 if TYPE_CHECKING:
     from opdb.catalog.evidence import Evidence
     from opdb.measure.evidence.build import Built, Progress
     from opdb.spec.catalog import Catalog
 
-evidence_app = typer.Typer(
-    help="What libraries make of each op: the measured set that opdb ships.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+evidence_app = App(
+    "evidence", example="opdb evidence show", help="What libraries make of each op: the measured set."
 )
 Libraries = Annotated[
     list[str] | None, typer.Option("--library", metavar="VERSION", help="Only this QNN version, e.g. 2.51; may be repeated.")
 ]  # fmt: skip
 Socs = Annotated[
     list[str] | None,
-    typer.Option("--soc", metavar="NAME", help="Only this chip; may be repeated.", callback=prepared_for),
+    typer.Option(
+        "--soc",
+        metavar="SOC",
+        help="Only this chip; may be repeated.",
+        autocompletion=completion.socs,
+        callback=prepared_for,
+    ),
 ]
 File = Annotated[
     Path | None, typer.Option("--file", metavar="FILE", help="The file of evidence; by default the one that opdb ships.")
@@ -43,8 +52,8 @@ class Part(StrEnum):
     operators = "operators"
 
 
-def add_to(app: typer.Typer) -> None:
-    app.add_typer(evidence_app, name="evidence")
+def add_to(app: App) -> None:
+    app.add(evidence_app, MEASURE)
 
 
 @dataclass(frozen=True)
@@ -62,7 +71,9 @@ class BuildOptions:
     part: Annotated[
         Part | None,
         typer.Option(
-            "--part", help="Only QNN's ops, by libraries, or only PyTorch's operators, by ExecuTorch."
+            "--part",
+            metavar="PART",
+            help="ops: only QNN's, by libraries; operators: only PyTorch's, by ExecuTorch.",
         ),
     ] = None
     precision: Annotated[
@@ -79,21 +90,24 @@ class BuildOptions:
             help="Where the operators' modules are: corpus/operators of a checkout.",
         ),
     ] = None
-    seed: Annotated[int, typer.Option("--seed", help="Other data than the usual.")] = 0
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Other data than the usual.")] = 0
     cases: Annotated[
-        int | None, typer.Option("--cases", min=0, help="The most cases of a type row; 0: all. [3]")
+        int | None,
+        typer.Option("--cases", metavar="N", min=0, help="The most cases of a type row; 0: all. [3]"),
     ] = None
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes.")] = 1
+    jobs: Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, help="Processes.")] = 1
     again: Annotated[bool, typer.Option("--again", help="Ask also what the file has already.")] = False
     json: Json = False
     db: Db = None
     specs: Specs = None
 
 
-@evidence_app.command()
+@evidence_app.command(example="opdb evidence build --op Relu --soc SM8650")
 @with_option_groups
 def build(options: BuildOptions) -> None:
-    """Measure what ops and operators come to on every library and class of chips here, into the file that opdb ships.
+    """Measure what the libraries here make of ops and operators.
+
+    The answers go into the file that opdb ships, for every library and class of chips.
 
     What the file has already is not asked again: a build that was interrupted goes on.
     """
@@ -108,21 +122,17 @@ def build(options: BuildOptions) -> None:
     _, catalog = synced(options.db, options.specs)
     path, built = options.file or shipped_path(), []
     if options.part is not Part.operators and not options.torch_op:
-        built.append(_built_ops(catalog, path, options))
+        with working("measure ops") as stages:
+            built.append(_built_ops(catalog, path, options, stages))
     if options.part is not Part.ops and not options.op and not options.library:
         socs, how = tuple(options.soc or operators.SOCS), tuple(options.precision or operators.PRECISIONS)
-        built.append(
-            operators.build_flow(
-                catalog,
-                path,
-                socs,
-                how,
-                options.torch_op,
-                folder=options.modules,
-                again=options.again,
-                progress=_tell,
-            )
-        )
+        with working("measure operators") as stages:
+            built.append(
+                operators.build_flow(
+                    catalog, path, socs, how, options.torch_op,
+                    folder=options.modules, again=options.again, progress=partial(_count, stages),
+                )
+            )  # fmt: skip
     if options.json:
         print_json([vars(b) | {"path": str(b.path), "seconds": round(b.seconds, 3)} for b in built])
         return
@@ -130,7 +140,7 @@ def build(options: BuildOptions) -> None:
         _print_built(each)
 
 
-def _built_ops(catalog: Catalog, path: Path, options: BuildOptions) -> Built:
+def _built_ops(catalog: Catalog, path: Path, options: BuildOptions, stages: Stages) -> Built:
     """Measures QNN's ops with the libraries."""
     from opdb.measure.evidence.build import build as run
     from opdb.measure.evidence.chips import places
@@ -141,7 +151,7 @@ def _built_ops(catalog: Catalog, path: Path, options: BuildOptions) -> Built:
     asked = places(catalog, options.library or (), options.soc or ())
     return run(
         catalog, path, asked, names,
-        seed=options.seed, limit=most, jobs=options.jobs, again=options.again, progress=_tell,
+        seed=options.seed, limit=most, jobs=options.jobs, again=options.again, progress=partial(_count, stages),
     )  # fmt: skip
 
 
@@ -154,22 +164,29 @@ def _print_built(built: Built) -> None:
     )
 
 
-@evidence_app.command()
+@evidence_app.command(example="opdb evidence check --share 0.001")
 def check(
     share: Annotated[
-        float, typer.Option("--share", help="Which part of the cells of the libraries here, e.g. 0.01.")
+        float,
+        typer.Option(
+            "--share", metavar="X", help="Which part of the cells of the libraries here, e.g. 0.01."
+        ),
     ] = 0.01,
     seed: Annotated[
-        int | None, typer.Option("--seed", help="Which ones; by default the date, e.g. 20261127.")
+        int | None,
+        typer.Option("--seed", metavar="N", help="Which ones; by default the date, e.g. 20261127."),
     ] = None,
     library: Libraries = None,
     file: File = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, help="Processes.")] = 1,
     json: Json = False,
     db: Db = None,
     specs: Specs = None,
 ) -> None:
-    """Measure a random share again; exit 1 where a library says otherwise than the file."""
+    """Measure a random share of the file again.
+
+    Exit 1 where a library says otherwise than the file.
+    """
     from datetime import UTC, datetime
 
     from opdb.measure.evidence.check import check as run
@@ -178,7 +195,8 @@ def check(
     chosen = int(f"{datetime.now(UTC):%Y%m%d}") if seed is None else seed
     print(f"evidence: {share:g} of the cells, --seed {chosen}", file=sys.stderr, flush=True)
     _, catalog = synced(db, specs)
-    found = run(catalog, _read(file), places(catalog, library or ()), share, chosen, jobs)
+    with working("measure again"):
+        found = run(catalog, _read(file), places(catalog, library or ()), share, chosen, jobs)
     if json:
         told = {"differences": list(map(str, found.differences)), "stale": list(map(str, found.stale)),
                 "flaky": [f"{key}: {names}" for key, names in found.flaky]}  # fmt: skip
@@ -200,7 +218,7 @@ def check(
         raise typer.Exit(1)
 
 
-@evidence_app.command()
+@evidence_app.command(example="opdb evidence export -o mine.jsonl.gz")
 def export(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write it, e.g. mine.jsonl.gz.")
@@ -211,7 +229,10 @@ def export(
     json: Json = False,
     db: Db = None,
 ) -> None:
-    """Write what was measured in this database, its conformance runs, as a file for 'opdb evidence merge'."""
+    """Write what this database has measured, for a colleague.
+
+    Its conformance runs, as a file for 'opdb evidence merge'.
+    """
     from opdb.catalog.evidence.format import write
     from opdb.catalog.evidence.merge import merge as merge_into
     from opdb.measure.evidence.runs import own_evidence
@@ -231,9 +252,11 @@ def export(
         print(f"{output}: {len(found)} cells of {len(found.runs)} runs, {size} bytes")
 
 
-@evidence_app.command()
+@evidence_app.command(example="opdb evidence merge theirs.jsonl.gz")
 def merge(
-    file: Annotated[Path, typer.Argument(help="A file that 'opdb evidence export' or 'build' wrote.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A file that 'opdb evidence export' or 'build' wrote.")
+    ],
     into: Annotated[
         Path | None,
         typer.Option("--into", metavar="FILE", help="Into this file of evidence, not the database."),
@@ -241,7 +264,10 @@ def merge(
     json: Json = False,
     db: Db = None,
 ) -> None:
-    """Take in what a colleague measured: newer cells replace older ones; what an emulator and a device say stays apart."""
+    """Take in what a colleague measured.
+
+    Newer cells replace older ones; what an emulator and a device say stays apart.
+    """
     from opdb.catalog.evidence.format import read, write
     from opdb.catalog.evidence.merge import merge as merge_into
 
@@ -266,9 +292,12 @@ def merge(
     )
 
 
-@evidence_app.command()
+@evidence_app.command(example="opdb evidence show")
 def show(file: File = None, json: Json = False) -> None:
-    """List the runs of a file: which library, for which chip, where, when and how, and how many cells."""
+    """List the runs of a file of evidence.
+
+    Which library, for which chip, where, when and how, and how many cells.
+    """
     from collections import Counter
 
     from opdb.cli.options import Format
@@ -296,9 +325,5 @@ def _read(file: Path | None) -> Evidence:
     return read(file or shipped_path())
 
 
-def _tell(p: Progress) -> None:
-    print(
-        f"evidence: {p.done} of {p.total} shares, {p.measured} cells measured, last {p.place}, {p.seconds:.0f} s",
-        file=sys.stderr,
-        flush=True,
-    )
+def _count(stages: Stages, p: Progress) -> None:
+    stages.count(p.done, p.total, f"{counted(p.measured, 'cell')} measured, last {p.place}")

@@ -7,22 +7,27 @@ from typing import Annotated, Any
 
 import typer
 
+from opdb.cli import completion
+from opdb.cli.help import ASK, App
 from opdb.cli.options import Db, Json, known_op, store
 from opdb.cli.output import print_json
 from opdb.core.errors import OpdbError
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command()(show)
-    app.command()(explain)
+def add_to(app: App) -> None:
+    app.command(example="opdb show LayerNorm", group=ASK)(show)
+    app.command(example="opdb explain 3110", group=ASK)(explain)
 
 
 def show(
-    op: Annotated[str, typer.Argument(help="The op's name, e.g. LayerNorm.")],
+    op: Annotated[
+        str,
+        typer.Argument(metavar="OP", help="The op's name, e.g. LayerNorm.", autocompletion=completion.ops),
+    ],
     json: Json = False,
     db: Db = None,
 ) -> None:
-    """Show one op in full, as its spec says it, and what was measured of it."""
+    """Show an op: its whole spec, and what was measured of it."""
     from opdb.catalog.evidence.text import by_row, provenance
     from opdb.spec.rules import dump
 
@@ -49,6 +54,7 @@ def explain(
     what: Annotated[
         str | None,
         typer.Argument(
+            metavar="WHAT",
             help="The id of a rule, e.g. LayerNorm.C3, or of an erratum, e.g. HTP-0042; a code of QNN's, e.g. 3110 or 0xC26, or"
             " its name; or a line of a library's log.",
         ),
@@ -59,14 +65,16 @@ def explain(
     json: Json = False,
     db: Db = None,
 ) -> None:
-    """Explain a rule (what it asks, why, its source), an erratum (what goes wrong, where, what avoids it), or an error of QNN's.
+    """Explain a rule, an erratum, or an error of QNN's.
+
+    Of a rule: what it asks, why, and its source.  Of an erratum: what goes wrong, where, and what avoids it.
 
     An error is a code, its name, or a line of the log: what it means, why it comes, what to type next.  docs/guides/troubleshooting.md
     has all entries.
     """
 
     if functions:
-        _print_functions()
+        _print_functions(json)
         return
     if what is None:
         raise OpdbError(
@@ -108,9 +116,18 @@ def _print_facts(facts: Mapping[str, Any]) -> None:
                 print(f"{'':{width}}  {line}")
 
 
-def _print_functions() -> None:
+def _print_functions(json: bool) -> None:
     from opdb.spec.lang.functions import FUNCTIONS
 
+    if json:
+        print_json(
+            [
+                {"name": f.name, "parameters": list(map(list, f.params)), "result": f.result,
+                 "examples": list(map(list, f.examples)), "torch_only": f.torch}
+                for f in FUNCTIONS.values()
+            ]
+        )  # fmt: skip
+        return
     for f in FUNCTIONS.values():
         params = ", ".join("|".join(p) for p in f.params)
         example = f"   {f.examples[0][0]} = {f.examples[0][1]}" if f.examples else ""

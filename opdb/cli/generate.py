@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opdb.cli.help import EXTEND, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
 from opdb.cli.options import Json, Ops, known_op
 from opdb.cli.output import print_json
+from opdb.cli.progress import working
+from opdb.core.names import counted
 
 if TYPE_CHECKING:
     from opdb.codegen.artifact import Definitions
     from opdb.codegen.writer import Difference, Outcome
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command()(generate)
+def add_to(app: App) -> None:
+    app.command(example="opdb generate --check", group=EXTEND)(generate)
 
 
 #: Cache of rendered outputs with their inputs, below the root of the checkout (opdb.codegen.cache).
@@ -60,9 +63,7 @@ class GenerateOptions:
 
 @with_option_groups
 def generate(
-    targets: Annotated[
-        list[str] | None, typer.Argument(metavar="[TARGET]...", help="Only these outputs.")
-    ] = None,
+    targets: Annotated[list[str] | None, typer.Argument(metavar="TARGET", help="Only these outputs.")] = None,
     options: GenerateOptions = GenerateOptions(),
 ) -> None:
     """Regenerate everything that the specs determine."""
@@ -70,27 +71,26 @@ def generate(
     from opdb.codegen.targets import TARGETS
 
     if options.list_:
-        print("\n".join(f"{t.name:22} {t.description}" for t in TARGETS))
+        if options.json:
+            print_json([{"name": t.name, "about": t.description} for t in TARGETS])
+        else:
+            print("\n".join(f"{t.name:22} {t.description}" for t in TARGETS))
         return
     root = repository()
     catalog = options.database.brought_up_to_date().snapshot()
     ops = [known_op(name, catalog.ops) for name in options.op or ()]
     only = targets or ()
     if options.check or options.diff:
-        differences = _differences(catalog, root, only, ops, options)
+        with working("compare"):
+            differences = _differences(catalog, root, only, ops, options)
         _print_differences(differences, options.json)
         if options.check and differences:
             raise typer.Exit(1)
         return
-    outcome = writer.generate(
-        catalog,
-        root,
-        TARGETS,
-        only=only,
-        ops=ops,
-        force=options.force,
-        memory=root / MEMORY,
-    )
+    with working("generate"):
+        outcome = writer.generate(
+            catalog, root, TARGETS, only=only, ops=ops, force=options.force, memory=root / MEMORY
+        )
     _print_outcome(outcome, options.json)
 
 
@@ -114,7 +114,8 @@ def _print_differences(differences: Sequence[Difference], json: bool) -> None:
     for d in differences:
         print(f"{d.kind}: {d.name}\n{d.diff}", end="")
     if differences:
-        print(f"{len(differences)} files are not current; run: opdb generate")
+        files = counted(len(differences), "file is", "files are")
+        print(f"{files} not current; run: opdb generate")
     else:
         print("everything generated is current")
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from opdb.cli import completion
+from opdb.cli.help import EXTEND, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
 from opdb.cli.options import Db, Format, Json, Specs, known_op, open_catalog
 from opdb.cli.output import print_json, print_rows
@@ -17,13 +19,15 @@ if TYPE_CHECKING:
     from opdb.author.importers.opxml.collection import Collection
     from opdb.spec.catalog import Catalog
 
-import_app = typer.Typer(
-    help="Draft specs from files of Qualcomm's SDK and from op packages.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+import_app = App(
+    "import",
+    example="opdb import xml package.xml -o drafts",
+    help="Draft specs from files of Qualcomm's SDK and op packages.",
 )
-export_app = typer.Typer(
-    help="Write files for Qualcomm's SDK from the specs.", no_args_is_help=True, rich_markup_mode=None
+export_app = App(
+    "export",
+    example="opdb export xml LayerNorm --package Mine -o mine.xml",
+    help="Write files for Qualcomm's SDK from the specs.",
 )
 
 Output = Annotated[
@@ -31,17 +35,22 @@ Output = Annotated[
     typer.Option("-o", "--output", metavar="DIR", help="Folder for drafts; default: specs/drafts."),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite drafts that are there.")]
-Formatted = Annotated[Format, typer.Option("--format", help="How to print the rows.")]
+Formatted = Annotated[
+    Format, typer.Option("--format", metavar="FORMAT", help="table, json, csv, md or html.")
+]
 
 
-def add_to(app: typer.Typer) -> None:
-    app.add_typer(import_app, name="import")
-    app.add_typer(export_app, name="export")
+def add_to(app: App) -> None:
+    app.add(import_app, EXTEND)
+    app.add(export_app, EXTEND)
 
 
-@import_app.command("xml")
+@import_app.command("xml", example="opdb import xml package.xml -o drafts")
 def import_xml(
-    file: Annotated[Path, typer.Argument(help="An OpDef collection, as the op package generator reads it.")],
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="An OpDef collection, as the op package generator reads it."),
+    ],
     output: Output = None,
     force: Force = False,
     db: Db = None,
@@ -54,9 +63,9 @@ def import_xml(
     write_drafts(file, [read(file)], output, force, DatabaseOptions(db, specs), json)
 
 
-@import_app.command("udo")
+@import_app.command("udo", example="opdb import udo package.json -o drafts")
 def import_udo(
-    file: Annotated[Path, typer.Argument(help="The JSON of a UDO package of SNPE.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The JSON of a UDO package of SNPE.")],
     output: Output = None,
     force: Force = False,
     db: Db = None,
@@ -104,9 +113,9 @@ def write_drafts(
             print(f"  not expressed: {word}")
 
 
-@import_app.command("header")
+@import_app.command("header", example="opdb import header QnnOpDef.h")
 def import_header(
-    file: Annotated[Path, typer.Argument(help="QnnOpDef.h of an SDK.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="QnnOpDef.h of an SDK.")],
     drafts: Annotated[bool, typer.Option("--drafts", help="Write drafts of what is new.")] = False,
     output: Output = None,
     force: Force = False,
@@ -131,7 +140,7 @@ def import_header(
         raise typer.Exit(1)
 
 
-@import_app.command("docs")
+@import_app.command("docs", example="opdb import docs docs/QNN/OpDef --dry-run")
 def import_docs(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The SDK's docs/QNN/OpDef.")],
     sdk: Annotated[
@@ -140,6 +149,7 @@ def import_docs(
             "--sdk",
             metavar="VERSION",
             help="Version of the SDK, if opdef_version_history.html does not state it.",
+            autocompletion=completion.sdks,
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Report only; write no drafts.")] = False,
@@ -150,7 +160,10 @@ def import_docs(
     specs: Specs = None,
     json: Json = False,
 ) -> None:
-    """Draft what a newer SDK documents: new ops, and next versions of specs that change."""
+    """Draft what a newer SDK documents.
+
+    New ops, and next versions of specs that change.
+    """
     import sys
 
     from opdb.author.importers.pages.next_version import COLUMNS, update
@@ -169,10 +182,13 @@ def import_docs(
     )
 
 
-@export_app.command("xml")
+@export_app.command("xml", example="opdb export xml LayerNorm --package Mine -o mine.xml")
 @with_option_groups
 def export_xml(
-    ops: Annotated[list[str], typer.Argument(metavar="OP...", help="The ops of the collection.")],
+    ops: Annotated[
+        list[str],
+        typer.Argument(metavar="OP", help="The ops of the collection.", autocompletion=completion.ops),
+    ],
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="FILE", help="Output file; default: standard output."),
@@ -181,12 +197,17 @@ def export_xml(
         str | None,
         typer.Option("--package", metavar="NAME", help="Op package; default: the one in the specs."),
     ] = None,
-    domain: Annotated[str, typer.Option("--domain", help="The package's domain.")] = "aisw",
-    version: Annotated[str, typer.Option("--version", help="The package's version.")] = "1.0",
+    domain: Annotated[str, typer.Option("--domain", metavar="DOMAIN", help="The package's domain.")] = "aisw",
+    version: Annotated[
+        str, typer.Option("--version", metavar="VERSION", help="The package's version.")
+    ] = "1.0",
     database: DatabaseOptions = DatabaseOptions(),
     json: Json = False,
 ) -> None:
-    """Write the OpDef collection of ops, for the op package generator and ExecuTorch."""
+    """Write the OpDef collection of ops.
+
+    For the op package generator, and for ExecuTorch.
+    """
     import sys
 
     from opdb.author.importers.opxml.limits import LIMITS, left_out

@@ -19,6 +19,7 @@ import typer
 
 from opdb.cli import options as option
 from opdb.core.errors import OpdbError
+from opdb.generated.constants.backends import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -85,7 +86,7 @@ class ErrataOptions:
     ignore_erratum: option.IgnoreErratum = None
 
     def target(self, backend: str | None, soc: str | None, sdk: str | None) -> Target:
-        """The target with these errata, with backend and SoC in canonical spelling.
+        """The target with these errata, with backend and SoC in canonical spelling; a SoC without a backend means HTP.
 
         Raises OpdbError for an unknown backend, SoC, policy, or erratum, and for a chip that is older than the backend.
         """
@@ -93,7 +94,14 @@ class ErrataOptions:
         from opdb.judge.errata.policy import known_errata
 
         ignored = known_errata(self.ignore_erratum or ())
-        asked = Target(backend or None, soc or None, sdk, self.execution or "device", self.errata, ignored)
+        asked = Target(
+            backend or (DEFAULT if soc else None),
+            soc or None,
+            sdk,
+            self.execution or "device",
+            self.errata,
+            ignored,
+        )
         asked.check_chip()
         return asked.spelled()
 

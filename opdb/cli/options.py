@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opdb.cli import completion
 from opdb.core import plugins
 
 if TYPE_CHECKING:
@@ -29,27 +31,54 @@ Db = Annotated[
 ]
 Specs = Annotated[Path | None, typer.Option("--specs", metavar="DIR", help="Folder of specs [OPDB_SPECS].")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys.")]
-Ops = Annotated[list[str] | None, typer.Option("--op", metavar="NAME", help="Only this op; may be repeated.")]
-Op = Annotated[str | None, typer.Option("--op", metavar="NAME", help="Only this op.")]
-Backend = Annotated[str | None, typer.Option("--backend", metavar="NAME", help="QNN backend: CPU, HTP...")]
-Soc = Annotated[str | None, typer.Option("--soc", metavar="NAME", help="SoC, e.g. SM8650, '8 Gen 3'.")]
-Sdk = Annotated[str | None, typer.Option("--sdk", metavar="VERSION", help="QNN SDK, e.g. 2.47.")]
+Ops = Annotated[
+    list[str] | None,
+    typer.Option("--op", metavar="OP", help="Only this op; may be repeated.", autocompletion=completion.ops),
+]
+Op = Annotated[
+    str | None, typer.Option("--op", metavar="OP", help="Only this op.", autocompletion=completion.ops)
+]
+Backend = Annotated[
+    str | None,
+    typer.Option(
+        "--backend", metavar="BACKEND", help="QNN backend, e.g. HTP.", autocompletion=completion.backends
+    ),
+]
+Soc = Annotated[
+    str | None,
+    typer.Option("--soc", metavar="SOC", help="SoC, e.g. SM8650, '8 Gen 3'.", autocompletion=completion.socs),
+]
+Sdk = Annotated[
+    str | None,
+    typer.Option("--sdk", metavar="VERSION", help="QNN SDK, e.g. 2.47.", autocompletion=completion.sdks),
+]
 
 
 def prepared_for(value: str | list[str] | None) -> str | list[str] | None:
-    """The callback of --soc where HTP's library prepares for the chip: raises OpdbError if it cannot."""
-    if value:
-        from opdb.catalog.targets.target import Target
-        from opdb.generated.constants.backends import DEFAULT
+    """The callback of --soc where HTP's library prepares for the chip: its names as the catalog spells them.
 
-        for name in [value] if isinstance(value, str) else value:
-            Target(DEFAULT, name).check_chip()
-    return value
+    Raises OpdbError for a chip that the library does not prepare for.
+    """
+    if not value:
+        return value
+    from opdb.catalog.targets.target import Target, soc_name
+    from opdb.generated.constants.backends import DEFAULT
+
+    names = [soc_name(name) for name in ([value] if isinstance(value, str) else value)]
+    for name in names:
+        Target(DEFAULT, name).check_chip()
+    return names[0] if isinstance(value, str) else names
 
 
 EmulatedSoc = Annotated[
     str,
-    typer.Option("--soc", metavar="SOC", help="The chip that HTP emulates.", callback=prepared_for),
+    typer.Option(
+        "--soc",
+        metavar="SOC",
+        help="The chip that HTP emulates.",
+        callback=prepared_for,
+        autocompletion=completion.socs,
+    ),
 ]
 Execution = Annotated[
     str | None,
@@ -77,7 +106,9 @@ GraphName = Annotated[
         "--graph", metavar="NAME", help="Name of the model's graph; of op configs, the only one to compile."
     ),
 ]
-Dtype = Annotated[str, typer.Option("--dtype", help="What float32 tensors become: f32 or f16.")]
+Dtype = Annotated[
+    str, typer.Option("--dtype", metavar="TYPE", help="What float32 tensors become: f32 or f16.")
+]
 Decompose = Annotated[
     bool,
     typer.Option("--decompose", help="Break the program down to core ATen where a node has no mapping."),
@@ -114,14 +145,21 @@ IoLayout = Annotated[
     ),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Every warning makes the exit code 1.")]
+More = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Also show warnings of PyTorch, ExecuTorch and QNN's library.")
+]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show each broken rule in full.")]
 Lenient = Annotated[bool, typer.Option("--lenient", help="Errata of the library never change the exit code.")]
 
 
 def _print_passes(asked: bool) -> None:
     if asked:
+        from opdb.cli.output import print_json
         from opdb.lower.passes import PASSES
 
+        if "--json" in sys.argv:  # Typer reads the options that end a command before the others
+            print_json([{"name": p.name, "exact": p.exact, "about": p.about} for p in PASSES])
+            raise typer.Exit
         width = max(len(p.name) for p in PASSES)
         for p in PASSES:
             print(f"{p.name.ljust(width)}  {'exact  ' if p.exact else 'bounded'}  {p.about}")
@@ -134,6 +172,11 @@ Passes = Annotated[
         "--passes", callback=_print_passes, is_eager=True, help="List the passes of the optimizer and stop."
     ),
 ]
+
+
+def renamed(old: str, new: str) -> None:
+    """Says on stderr that an option has another spelling now; the old one works until the next release."""
+    print(f"opdb: {old} is now written {new}; the old form goes with the next release", file=sys.stderr)
 
 
 def is_program(file: Path) -> bool:
@@ -217,12 +260,13 @@ def open_catalog(db: str | None, specs: Path | None = None) -> Catalog:
 
 
 def known_op(name: str, known: object) -> str:
-    """``name`` if it is one of ``known``.  Raises OpdbError with the closest one."""
+    """The one of ``known`` with this name, in any case.  Raises OpdbError with the closest one."""
     from opdb.core.errors import OpdbError
     from opdb.core.guess import did_you_mean
+    from opdb.core.names import spelled
 
     names = list(known)  # type: ignore[call-overload]
-    if name in names:
-        return name
+    if (found := spelled(name, names)) in names:
+        return found
     cure = "'opdb query ops' lists the known ones, 'opdb add-op' adds one"
     raise OpdbError(f"unknown op '{name}'{did_you_mean(name, names, cure)}")

@@ -8,6 +8,7 @@ import io
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
@@ -31,6 +32,28 @@ def print_json(document: Any) -> None:
 
 def print_json_line(document: Any) -> None:
     print(json.dumps(document, ensure_ascii=False, default=str))
+
+
+@contextmanager
+def written_to(output: Path | None) -> Iterator[None]:
+    """Writes what is printed meanwhile to a file, whole or not at all, and says so on stderr; without a file changes nothing."""
+    if output is None:
+        yield
+        return
+    from opdb.core.files import write_atomically
+
+    text = io.StringIO()
+    with redirect_stdout(text):
+        yield
+    write_atomically(output, text.getvalue())
+    print(f"written to {output}", file=sys.stderr)
+
+
+@contextmanager
+def text_aside(json: bool) -> Iterator[None]:
+    """With ``json``, what is printed meanwhile for people goes to stderr: stdout holds one JSON document."""
+    with redirect_stdout(sys.stderr) if json else nullcontext():
+        yield
 
 
 def cell(value: Any) -> str:

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from opdb.cli import completion
+from opdb.cli.help import EXTEND, App
 from opdb.cli.option_groups import DatabaseOptions, SourceOptions, with_option_groups
 from opdb.cli.options import EmulatedSoc, Json, known_op, open_catalog, prepared_for
 from opdb.cli.output import print_json
+from opdb.cli.progress import working
 from opdb.core.errors import OpdbError
 from opdb.generated.constants.backends import PACKAGED
 
@@ -21,15 +24,15 @@ Kernel = Annotated[
     typer.Option("--kernel", metavar="FILE.c", help="C file with a kernel; may be repeated."),
 ]
 
-package_app = typer.Typer(
-    help="Make, check, and inspect op packages: libraries of custom ops.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+package_app = App(
+    "package",
+    example="opdb package qnn LayerNorm --package Mine -o mine",
+    help="Make, check, and inspect op packages.",
 )
 
 
-def add_to(app: typer.Typer) -> None:
-    app.add_typer(package_app, name="package")
+def add_to(app: App) -> None:
+    app.add(package_app, EXTEND)
 
 
 def kernel_sources(given: list[Path] | None, specs: Path | None) -> list[Path]:
@@ -40,16 +43,24 @@ def kernel_sources(given: list[Path] | None, specs: Path | None) -> list[Path]:
     return [*(given or ()), *kernel_files(specs_folder(specs))]
 
 
-@package_app.command()
+@package_app.command(example="opdb package qnn LayerNorm --package Mine -o mine")
 @with_option_groups
 def qnn(
-    ops: Annotated[list[str], typer.Argument(metavar="OP...", help="The ops of the package.")],
+    ops: Annotated[
+        list[str], typer.Argument(metavar="OP", help="The ops of the package.", autocompletion=completion.ops)
+    ],
     folder: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="DIR", help="Output folder; default: ./<package>."),
     ] = None,
     backend: Annotated[
-        str, typer.Option("--backend", metavar="NAME", help="The QNN backend that loads it.")
+        str,
+        typer.Option(
+            "--backend",
+            metavar="BACKEND",
+            help="The QNN backend that loads it.",
+            autocompletion=completion.backends,
+        ),
     ] = PACKAGED,
     package: Annotated[
         str | None,
@@ -62,6 +73,7 @@ def qnn(
             "--soc",
             metavar="SOC",
             help="Size tiles for this chip's VTCM instead of the smallest chip's 2 MiB.",
+            autocompletion=completion.socs,
             callback=prepared_for,
         ),
     ] = None,
@@ -69,7 +81,10 @@ def qnn(
     database: DatabaseOptions = DatabaseOptions(),
     json: Json = False,
 ) -> None:
-    """Generate a QNN op package from specs and kernels, and compile it."""
+    """Generate and compile a QNN op package.
+
+    It is made from specs and kernels.
+    """
     from opdb.catalog.targets.target import backend_name
     from opdb.execute.packages import package as op_package
 
@@ -87,7 +102,8 @@ def qnn(
         soc=soc,
         force=sources.force,
     )
-    library = None if sources.no_build else op_package.build(made)
+    with working("compile the package"):
+        library = None if sources.no_build else op_package.build(made)
     if json:
         print_json(_made_json(made, library))
         return
@@ -110,10 +126,13 @@ def _made_json(made: PackageFolder, library: Path | None) -> dict[str, Any]:
     }
 
 
-@package_app.command()
+@package_app.command(example="opdb package check Sharpen --tiling")
 @with_option_groups
 def check(
-    ops: Annotated[list[str], typer.Argument(metavar="OP...", help="Ops whose kernel has a 'tiling'.")],
+    ops: Annotated[
+        list[str],
+        typer.Argument(metavar="OP", help="Ops whose kernel has a 'tiling'.", autocompletion=completion.ops),
+    ],
     tiling: Annotated[
         bool,
         typer.Option(
@@ -123,7 +142,10 @@ def check(
     database: DatabaseOptions = DatabaseOptions(),
     json: Json = False,
 ) -> None:
-    """Check that kernels give the same results tile by tile as on whole tensors, and read nothing else."""
+    """Check that kernels work tile by tile as on whole tensors.
+
+    The results have to be the same, and a tile reads nothing else.
+    """
     from dataclasses import asdict
 
     from opdb.measure.conformance import tiles
@@ -131,7 +153,9 @@ def check(
     if not tiling:
         raise OpdbError("say what to check: --tiling")
     catalog = open_catalog(database.db, database.specs)
-    found = [f for op in ops for f in tiles.check(catalog, known_op(op, catalog.ops))]
+    names = [known_op(op, catalog.ops) for op in ops]
+    with working("run the kernels"):
+        found = [f for name in names for f in tiles.check(catalog, name)]
     if json:
         print_json([asdict(f) for f in found])
     else:
@@ -141,14 +165,17 @@ def check(
         raise typer.Exit(1)
 
 
-@package_app.command()
+@package_app.command(example="opdb package inspect libQnnMine.so")
 def inspect(
     library: Annotated[Path, typer.Argument(metavar="LIBRARY", help="An op package, e.g. libQnnMine.so.")],
     soc: EmulatedSoc = "SM8650",
     no_load: Annotated[bool, typer.Option("--no-load", help="Only read the file; run none of it.")] = False,
     json: Json = False,
 ) -> None:
-    """Show what a library of custom ops is: its machine, interface, ops, and what it needs."""
+    """Show what a library of custom ops is and needs.
+
+    Its machine, interface, ops, and the libraries that it loads.
+    """
     from dataclasses import asdict
 
     from opdb.catalog.targets.target import soc_name
@@ -170,7 +197,7 @@ def inspect(
     print(f"ops       {said}")
 
 
-@package_app.command()
+@package_app.command(example="opdb package matrix libQnnMine.so --soc SM8650")
 def matrix(
     library: Annotated[Path, typer.Argument(metavar="LIBRARY", help="An op package, e.g. libQnnMine.so.")],
     soc: EmulatedSoc = "SM8650",
@@ -182,7 +209,8 @@ def matrix(
     from opdb.catalog.targets.target import soc_name
     from opdb.execute.packages import check as packages
 
-    found = list(packages.matrix(library, soc_name(soc)))
+    with working("ask the libraries"):
+        found = list(packages.matrix(library, soc_name(soc)))
     if json:
         print_json([asdict(f) for f in found])
     else:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from opdb.cli import completion
 from opdb.cli.options import Format, Json, Timeout, check_timeout, prepared_for
 from opdb.cli.output import print_json, print_rows
 from opdb.core.errors import OpdbError
@@ -26,7 +27,7 @@ COLUMNS = ("what", "pairs", "table", "signs", "left_out", "its_signs", "model", 
 def build_table(
     models: Annotated[
         list[str] | None,
-        typer.Argument(metavar="MODEL...", help="Models as for 'opdb cost': files, or module:callable."),
+        typer.Argument(metavar="MODEL", help="Models as for 'opdb cost': files, or module:callable."),
     ] = None,
     listed: Annotated[
         Path | None, typer.Option("--models", metavar="FILE", help="More models, one on each line.")
@@ -43,21 +44,36 @@ def build_table(
     ] = None,
     soc: Annotated[
         str,
-        typer.Option("--soc", metavar="NAME", help="The chip that is simulated.", callback=prepared_for),
+        typer.Option(
+            "--soc",
+            metavar="SOC",
+            help="The chip that is simulated.",
+            autocompletion=completion.socs,
+            callback=prepared_for,
+        ),
     ] = "SA8255",
     qnn: Annotated[
         str | None,
-        typer.Option("--qnn", metavar="VERSION", help="QNN's libraries: a version or a folder. [2.51]"),
+        typer.Option(
+            "--qnn",
+            metavar="VERSION",
+            help="QNN's libraries: a version or a folder. [2.51]",
+            autocompletion=completion.sdks,
+        ),
     ] = None,
     timeout: Timeout = 600.0,
     json: Json = False,
 ) -> None:
-    """Build the table of prices that candidates are compared by, from models, and say how well it predicts.
+    """Build the table of prices that candidates are compared by.
+
+    From models; it says how well the table predicts.
 
     Each model is finalized as it is and with one thing changed, over and over: another form of an operator, an erratum ignored, a kind
     of op left out; in fp16, 8a8w and 16a8w.  Prices are fitted to what that changes.  The figures printed are rank
     correlations and shares of right signs, against the simulation.  docs/guides/cost.md says more.
     """
+    from opdb.cli.library_install import found_or_installed
+    from opdb.cli.progress import working
     from opdb.core.files import write_atomically
     from opdb.lower.prices import written
     from opdb.measure.cost import Simulator
@@ -70,9 +86,10 @@ def build_table(
     if not names:
         raise OpdbError("no model; give some, or a file of them with --models")
     check_timeout(timeout)
-    with Simulator(soc, libraries=qnn or QNN, timeout=timeout) as simulator:
+    with Simulator(soc, libraries=found_or_installed(qnn or QNN), timeout=timeout) as simulator:
         simulator.check_chip()
-        pairs = measured(simulator, [*_programs(names)], kept, _say)
+        with working("measure pairs") as stages:
+            pairs = measured(simulator, [*_programs(names)], kept, stages.note)
         soc, build_id = simulator.soc, simulator.build_id
     if not pairs:
         raise OpdbError("the library takes none of these models, so there is nothing to measure")
@@ -96,10 +113,6 @@ def _print(made: Table, pairs: int, found: Iterable[Check]) -> None:
         "rank correlation (Spearman) with the simulation, and the share of right signs: of the table, of tables made without the network, "
         "and of the model that counts ops, bytes and products"
     )
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def _listed(file: Path | None) -> list[str]:

@@ -10,17 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from opdb.cli import completion
+from opdb.cli.help import MEASURE, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
 from opdb.cli.options import Dask, Json, Ops, check_workers, known_op, prepared_for
 from opdb.cli.output import print_json
+from opdb.cli.progress import working
 from opdb.core.errors import OpdbError
 
 if TYPE_CHECKING:
     from opdb.measure.sweeps.sweep import Progress, Summary
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command()(probe)
+def add_to(app: App) -> None:
+    app.command(example="opdb probe --op Softmax --soc SM8650 --count 50", group=MEASURE)(probe)
 
 
 @dataclass(frozen=True)
@@ -29,11 +32,23 @@ class ProbeOptions:
 
     op: Ops = None
     backend: Annotated[
-        list[str] | None, typer.Option("--backend", metavar="NAME", help="CPU or HTP; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--backend",
+            metavar="BACKEND",
+            help="CPU or HTP; may be repeated.",
+            autocompletion=completion.backends,
+        ),
     ] = None
     soc: Annotated[
         list[str] | None,
-        typer.Option("--soc", metavar="NAME", help="SoC for HTP; may be repeated.", callback=prepared_for),
+        typer.Option(
+            "--soc",
+            metavar="SOC",
+            help="SoC for HTP; may be repeated.",
+            autocompletion=completion.socs,
+            callback=prepared_for,
+        ),
     ] = None
     qnn: Annotated[
         str | None,
@@ -42,22 +57,26 @@ class ProbeOptions:
             "--sdk",
             metavar="WHICH",
             help="QNN's libraries: a version of QNN or of the wheel, or a folder.",
+            autocompletion=completion.sdks,
         ),
     ] = None
     count: Annotated[
-        int, typer.Option("--count", "-n", min=1, help="Configs for each op, backend and SoC.")
+        int, typer.Option("--count", "-n", metavar="N", min=1, help="Configs for each op, backend and SoC.")
     ] = 200
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the generated configs.")] = 0
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the generated configs.")] = 0
     execute: Annotated[
         int,
-        typer.Option("--execute", min=0, help="Finalize and execute one config in this many; 0: none."),
+        typer.Option(
+            "--execute", metavar="N", min=0, help="Finalize and execute one config in this many; 0: none."
+        ),
     ] = 20
     budget: Annotated[
         float | None,
         typer.Option("--budget", metavar="SECONDS", help="Stop after this time; the same command continues."),
     ] = None
     jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="Processes; one per core by default.")
+        int | None,
+        typer.Option("--jobs", "-j", metavar="N", min=1, help="Processes; one per core by default."),
     ] = None
     dask: Dask = None
     timeout: Annotated[
@@ -86,12 +105,15 @@ class ProbeOptions:
 
 @with_option_groups
 def probe(options: ProbeOptions) -> None:
-    """Compare opdb's verdicts with those of the vendor's libraries on generated op configs."""
-    options.check()
-    from opdb.measure.sweeps.sweep import SOCS, Limits, sweep
-    from opdb.runtime.qnn.libraries import find
+    """Compare opdb's verdicts with those of Qualcomm's libraries.
 
-    libraries = None if options.qnn is None else find(options.qnn)
+    Both judge generated op configs.
+    """
+    options.check()
+    from opdb.cli.library_install import found_or_installed
+    from opdb.measure.sweeps.sweep import SOCS, Limits, sweep
+
+    libraries = None if options.qnn is None else found_or_installed(options.qnn)
     opened, catalog = options.database.synced()
     names = [known_op(name, catalog.ops) for name in options.op or ()] or None
     backends = [b.upper() for b in options.backend] if options.backend else None
@@ -133,23 +155,14 @@ def _interrupts() -> Iterator[list[int]]:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[Progress], None] | None]:
-    """A progress bar with the throughput on a terminal, nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("probe", total=None)
+def _progress() -> Iterator[Callable[[Progress], None]]:
+    """Counts the op configs, and shows the speed."""
+    with working("probe") as stages:
 
         def show(p: Progress) -> None:
-            speed = p.done / max(p.seconds, 1e-3)
-            where = " ".join(filter(None, (p.target.backend, p.target.soc, p.op)))
-            bar.update(task, completed=p.done, total=p.total, description=f"{speed:.0f}/s {where}")
+            speed = f"{p.done / max(p.seconds, 1e-3):.0f}/s"
+            place = " ".join(filter(None, (p.target.backend, p.target.soc, p.op)))
+            stages.count(p.done, p.total, f"{speed}, {place}")
 
         yield show
 

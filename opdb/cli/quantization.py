@@ -133,7 +133,7 @@ def quantized(
         raise OpdbError(
             f"--quantize {how.recipe.name}: the model is quantized already (e.g. the tensor {already[0]}); leave --quantize out"
         )
-    stages("calibrate")
+    stages("quantize")
     observed: dict[str, Range] = {}
     told: list[str] = []
     made = quantize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opdb.catalog.schema.names import STATUS_COLUMNS
+from opdb.cli import completion
+from opdb.cli.help import ASK, App, Command
 from opdb.cli.option_groups import with_option_groups
 from opdb.cli.options import Backend, Db, Format, Json, Op, Ops, Sdk, Soc, store
 from opdb.cli.output import print_rows
@@ -38,9 +40,18 @@ SUPPORT = (
 )
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command()(query)
-    app.command()(diff)
+class _Query(Command):
+    """The command query, whose help lists the questions."""
+
+    def more(self) -> Mapping[str, list[tuple[str, str]]]:
+        from opdb.catalog.query import QUESTIONS
+
+        return {"Questions": [(q.name, q.about) for q in QUESTIONS.values()]}
+
+
+def add_to(app: App) -> None:
+    app.command(cls=_Query, example="opdb query support --op MatMul --soc SM8650", group=ASK)(query)
+    app.command(example="opdb diff HTP:SM8550 HTP:SM8750 --op MatMul", group=ASK)(diff)
 
 
 @dataclass(frozen=True)
@@ -50,24 +61,45 @@ class QueryOptions:
     op: Ops = None
     backend: Annotated[
         list[str] | None,
-        typer.Option("--backend", metavar="NAME", help="QNN backend, e.g. HTP; may be repeated."),
+        typer.Option(
+            "--backend",
+            metavar="BACKEND",
+            help="QNN backend, e.g. HTP; may be repeated.",
+            autocompletion=completion.backends,
+        ),
     ] = None
     soc: Annotated[
         list[str] | None,
-        typer.Option("--soc", "--name", metavar="NAME", help="SoC, e.g. SM8650, '8 Gen 3'; may be repeated."),
+        typer.Option(
+            "--soc",
+            "--name",
+            metavar="SOC",
+            help="SoC, e.g. SM8650, '8 Gen 3'; may be repeated.",
+            autocompletion=completion.socs,
+        ),
     ] = None
     sdk: Annotated[
         list[str] | None,
-        typer.Option("--sdk", metavar="VERSION", help="QNN SDK, e.g. 2.47; may be repeated."),
+        typer.Option(
+            "--sdk",
+            metavar="VERSION",
+            help="QNN SDK, e.g. 2.47; may be repeated.",
+            autocompletion=completion.sdks,
+        ),
     ] = None
     dtype: Annotated[
-        list[str] | None, typer.Option("--dtype", help="Data type in any slot, e.g. uq8; may be repeated.")
+        list[str] | None,
+        typer.Option("--dtype", metavar="TYPE", help="Data type in any slot, e.g. uq8; may be repeated."),
     ] = None
     torch_op: Annotated[
-        list[str] | None, typer.Option("--torch-op", help="ATen target, e.g. aten.relu; may be repeated.")
+        list[str] | None,
+        typer.Option("--torch-op", metavar="TARGET", help="ATen target, e.g. aten.relu; may be repeated."),
     ] = None
     where: Annotated[
-        str | None, typer.Option("--where", help="Condition over the columns, e.g. \"validates <> 'yes'\".")
+        str | None,
+        typer.Option(
+            "--where", metavar="CONDITION", help="Condition over the columns, e.g. \"validates <> 'yes'\"."
+        ),
     ] = None
     disagree: Annotated[
         bool, typer.Option("--disagree", help="For runs: only where a library and opdb's rules disagree.")
@@ -86,12 +118,20 @@ class QueryOptions:
         ),
     ] = False
     columns: Annotated[
-        str | None, typer.Option("--columns", help="Only these columns, separated by commas.")
+        str | None,
+        typer.Option("--columns", metavar="COLUMNS", help="Only these columns, separated by commas."),
     ] = None
-    format_: Annotated[Format, typer.Option("--format", help="How to write the rows.")] = Format.table
+    format_: Annotated[
+        Format, typer.Option("--format", metavar="FORMAT", help="table, json, csv, md, html or parquet.")
+    ] = Format.table
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Output file; default: standard output.  Parquet needs a file."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Output file; default: standard output.  Parquet needs a file.",
+        ),
     ] = None
     json: Json = False
     db: Db = None
@@ -116,13 +156,17 @@ def query(
     question: Annotated[
         str,
         typer.Argument(
-            help="ops, params, types, torch, rules, backends, socs, errata, support, evidence, runs, agreement,"
-            " census or coverage."
+            metavar="QUESTION",
+            autocompletion=completion.questions,
+            help="What to list; see below.",
         ),
     ],
     options: QueryOptions,
 ) -> None:
-    """Query the catalog; docs/reference/sql-views.md documents the columns."""
+    """Query the catalog: support, types, rules, chips, errata, ...
+
+    docs/reference/sql-views.md documents the columns.
+    """
     from opdb.catalog.query import QUESTIONS, errata_notes, stream
     from opdb.catalog.query.sdk_ranges import by_range
     from opdb.catalog.schema.views import ABOUT
@@ -185,14 +229,23 @@ def diff(
         list[str] | None,
         typer.Option(
             "--fail-on",
+            metavar="WHAT",
             help="Exit 1 if there is a regression, or anything removed or changed; may be repeated.",
         ),
     ] = None,
-    format_: Annotated[Format, typer.Option("--format", help="How to print the rows.")] = Format.table,
+    format_: Annotated[
+        Format, typer.Option("--format", metavar="FORMAT", help="table, json, csv, md or html.")
+    ] = Format.table,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file.")
+    ] = None,
     json: Json = False,
     db: Db = None,
 ) -> None:
-    """Compare two SDKs, SoCs, or backends: ops, type rows, rules in force, measured verdicts."""
+    """Compare two SDKs, SoCs, or backends.
+
+    What differs: ops, type rows, rules in force, measured verdicts.
+    """
     from opdb.catalog.query.diff import COLUMNS, FAILURES, failing, side
     from opdb.catalog.query.diff import diff as compare
 
@@ -203,6 +256,6 @@ def diff(
     if format_ is Format.parquet:
         raise OpdbError("diff writes no Parquet; choose table, json, csv, md or html")
     rows = compare(store(db), sides[0], sides[1], op)
-    print_rows(rows, COLUMNS, Format.json if json else format_, f"{sides[0]} -> {sides[1]}")
+    print_rows(rows, COLUMNS, Format.json if json else format_, f"{sides[0]} -> {sides[1]}", output)
     if failing(rows, fail_on or ()):
         raise typer.Exit(1)

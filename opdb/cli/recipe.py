@@ -6,28 +6,30 @@ from typing import Annotated
 
 import typer
 
+from opdb.cli.help import BUILD, App
 from opdb.cli.options import Json
 from opdb.cli.output import print_json
 
-recipe_app = typer.Typer(
-    help="How models are quantized: recipes by name, or in a YAML file.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+recipe_app = App(
+    "recipe", example="opdb recipe show 8a8w", help="How models are quantized: recipes by name, or in a file."
 )
 
 
-def add_to(app: typer.Typer) -> None:
-    app.add_typer(recipe_app, name="recipe")
+def add_to(app: App) -> None:
+    app.add(recipe_app, BUILD)
 
 
-@recipe_app.command()
+@recipe_app.command(example="opdb recipe show 8a8w")
 def show(
     recipe: Annotated[
         str | None, typer.Argument(metavar="RECIPE", help="A name, or a .yaml file. [all names]")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Print a recipe with everything that it says, as YAML that --quantize takes; without a name, what there is."""
+    """Print a recipe, or without a name the list of recipes.
+
+    The recipe is printed with everything that it says, as YAML that --quantize takes.
+    """
     from opdb.lower.quantize.recipe import named, names
     from opdb.spec.rules import dump_data
 

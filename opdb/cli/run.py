@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opdb.cli.help import BUILD, App
 from opdb.cli.option_groups import with_option_groups
 from opdb.cli.options import is_program
 from opdb.cli.run_options import RunOptions, check_program
@@ -21,15 +22,18 @@ if TYPE_CHECKING:
     from opdb.execute.compile.outputs import Array
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("run")(run_file)
+def add_to(app: App) -> None:
+    app.command("run", example="opdb run model.bin --inputs random:1", group=BUILD)(run_file)
 
 
 @with_option_groups
 def run_file(
-    file: Annotated[Path, typer.Argument(help="What `opdb compile` wrote.")], options: RunOptions
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `opdb compile` wrote.")],
+    options: RunOptions,
 ) -> None:
-    """Run a compiled graph on the library that it was compiled for; exit 1 if the library fails.
+    """Run a compiled model on the library that it is for.
+
+    Exit 1 if the library fails.
 
     The library works in a child process: if it crashes or hangs, that is the result.  With --steps an array with one more
     axis of N in front has a value for each run; the last run is printed, and --outputs has all runs along an axis in front.
@@ -87,11 +91,13 @@ def _execution(file: Path, options: RunOptions) -> tuple[Execution, str | None]:
 
 def _executed(execution: Execution, notice: str | None, options: RunOptions) -> RunReport:
     """Runs it, and writes the files of the options."""
+    from opdb.cli.progress import working
     from opdb.cli.run_report import RunReport
     from opdb.execute.compile.model_io import recorded_scalars
     from opdb.execute.compile.outputs import shown
 
-    found = execution.run(options.timeout)
+    with working("load and run"):
+        found = execution.run(options.timeout)
     tensors = [t.config for t in execution.header.graphs[execution.graph].outputs]
     scalars = recorded_scalars(execution.header.metadata, execution.graph)
     values = shown(found.result.outputs, tensors, options.real, scalars)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from opdb.cli.option_groups import ErrataOptions
-from opdb.cli.options import Json, Timeout, check_timeout
+from opdb.cli.options import Json, More, Timeout, check_timeout
 from opdb.core.errors import OpdbError
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ class RunOptions:
     ] = None
     timeout: Timeout = 120.0
     errata: ErrataOptions = ErrataOptions()
+    verbose: More = False
     json: Json = False
 
     def check(self) -> None:

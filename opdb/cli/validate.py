@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from opdb.cli.help import CHECK, App
 from opdb.cli.option_groups import TargetOptions, with_option_groups
 from opdb.cli.options import Json, Lenient, Strict, Verbose, check_strictness
 from opdb.cli.output import print_json_line
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from opdb.judge.validate import Verdict
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command()(validate)
+def add_to(app: App) -> None:
+    app.command(example="opdb validate ops.json --soc SM8650", group=CHECK)(validate)
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,9 @@ class ValidateOptions:
     """All options, in the order of the help."""
 
     target: TargetOptions = TargetOptions()
-    against: Annotated[str | None, typer.Option("--against", help="'vendor': ask the real library too.")] = (
-        None
-    )
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="LIBRARY", help="'vendor': ask the real library too.")
+    ] = None
     no_nearest: Annotated[
         bool,
         typer.Option(
@@ -51,20 +52,22 @@ class ValidateOptions:
     lenient: Lenient = False
     json: Json = False
 
-    def check_against(self) -> None:
+    def check_against(self, target: Target) -> None:
         """Raises OpdbError for an unknown --against, and without a backend whose library can be asked."""
         if self.against not in (None, "vendor"):
             raise OpdbError(f"--against {self.against}: only 'vendor' is known")
-        if self.against and self.target.backend is None:
+        if self.against and target.backend is None:
             raise OpdbError(f"--against vendor needs {', or '.join(_askable())}")
 
 
 @with_option_groups
 def validate(
-    file: Annotated[str, typer.Argument(help="Op configs: JSON, JSON lines, or - for standard input.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Op configs: JSON, JSON lines, or - for standard input.")
+    ],
     options: ValidateOptions,
 ) -> None:
-    """Validate op configs: every broken rule with its values, and what to change.
+    """Validate op configs: broken rules, and what to change.
 
     Exit 1 if one is not accepted, or is accepted and has an erratum of the library that is to be avoided.
     """
@@ -72,7 +75,7 @@ def validate(
     from opdb.judge.validate import check
 
     target = options.target.target()
-    options.check_against()
+    options.check_against(target)
     failed = False
     with ExitStack() as done:
         worker = done.enter_context(_vendor(target)) if options.against else None

@@ -10,6 +10,7 @@ from opdb.codegen.errata import at_run_time
 from opdb.codegen.rules import rule_view
 from opdb.core.errors import OpdbError
 from opdb.core.guess import did_you_mean
+from opdb.core.names import spelled
 from opdb.judge.errata.policy import decide
 from opdb.runtime.binding import TYPES_SENTENCE
 from opdb.runtime.errata import record_path
@@ -30,15 +31,17 @@ STRUCTURE = {
 def explain(catalog: Catalog, rule_id: str) -> dict[str, Any]:
     """Facts about ``rule_id`` (e.g. LayerNorm.C3) with stable keys.  Raises OpdbError with the nearest id."""
     op_name, _, rule = rule_id.partition(".")
+    op_name = spelled(op_name, catalog.ops)
     if op_name not in catalog.ops:
         hint = did_you_mean(op_name, catalog.ops, "'opdb query ops' lists them")
         raise OpdbError(f"unknown op '{op_name}'{hint}")
     op = catalog.compiled(op_name)
+    rule = spelled(rule, op.rule_ids())
     if rule not in op.rule_ids():
         full = [f"{op_name}.{known}" for known in op.rule_ids()]
         hint = did_you_mean(rule_id, full, f"{op_name} has {', '.join(op.rule_ids())}")
         raise OpdbError(f"unknown rule '{rule_id}'{hint}")
-    facts: dict[str, Any] = {"rule": rule_id, "op": op_name, "package": op.definition.package}
+    facts: dict[str, Any] = {"rule": f"{op_name}.{rule}", "op": op_name, "package": op.definition.package}
     written = next(
         (
             r

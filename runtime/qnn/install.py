@@ -14,15 +14,19 @@ from pathlib import Path
 
 from opdb.core.errors import OpdbError
 from opdb.core.files import new_folder
-from opdb.runtime.qnn.libraries import PACKAGE, Libraries, in_folder, unpacked_folder
+from opdb.runtime.qnn.libraries import PACKAGE, WHEELS, Libraries, in_folder, qnn_of, unpacked_folder
 
 _WHEEL = re.compile(r"onnxruntime_qnn-(\d+(?:\.\d+)*)-[^-]+-[^-]+-[^-]+\.whl")
+#: QNN counts up to 2.51 and on, the wheel up to 2.7: from this minor version on, a number is QNN's.
+OLDEST_QNN = 20
 #: pip retries once, and gives up on an unresponsive index after the timeout.
 _PIP = ("--no-deps", "--only-binary=:all:", "--no-input", "--retries=1", "--timeout=30")
 
 
 def install(what: str) -> tuple[Libraries, bool]:
-    """Downloads a version (e.g. 2.7.0) with pip, or takes a wheel file, and unpacks it into opdb's data folder.
+    """Downloads a version of QNN (e.g. 2.51) or of the wheel (2.7.0) with pip, or takes a wheel file, and unpacks it.
+
+    It goes into opdb's data folder.
 
     Every file is compared with the hash in the wheel's RECORD, and one library is opened in a child process;
     the folder is created atomically.  Returns the libraries, and True if they are new.
@@ -49,8 +53,15 @@ def install(what: str) -> tuple[Libraries, bool]:
 def _version(what: str, wheel: Path | None) -> str:
     if wheel is None:
         if not re.fullmatch(r"\d+(\.\d+)+", what):
-            raise OpdbError(f"{what!r} is not a version of {PACKAGE}; e.g. 2.7.0, or the path of its wheel")
-        return what
+            raise OpdbError(
+                f"{what!r} is not a version of QNN or of {PACKAGE}; e.g. 2.51, which is {PACKAGE} 2.7.0, or the path of its wheel"
+            )
+        if int(what.split(".")[1]) >= OLDEST_QNN and not qnn_of(what):
+            known = ", ".join(f"{qnn} ({wheel})" for qnn, wheel in WHEELS.items())
+            raise OpdbError(
+                f"QNN {what}: opdb knows no version of {PACKAGE} with it; it knows {known}; give another version by the wheel's number"
+            )
+        return WHEELS.get(qnn_of(what), what)
     found = _WHEEL.fullmatch(wheel.name)
     if not found:
         raise OpdbError(f"{what}: not the name of a wheel of {PACKAGE}, onnxruntime_qnn-VERSION-...whl")

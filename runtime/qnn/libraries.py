@@ -22,6 +22,10 @@ from opdb.runtime.qnn import identity
 
 PACKAGE = "onnxruntime-qnn"
 WITH_CPU = "2.3.0"  # the last wheel version with the CPU library
+#: The version of the wheel by the version of QNN that it carries (docs/reference/qnn-libraries.md).
+WHEELS = {"2.47": "2.3.0", "2.48": "2.4.0", "2.49": "2.5.0", "2.50": "2.6.0", "2.51": "2.7.0"}
+#: The command that adds the newest of them.
+INSTALL = f"opdb libraries install {list(WHEELS)[-1]}"
 #: The libraries that opdb drives, on Linux.
 FILES = {
     **{b.name: b.library for b in _RECORDS.values() if b.library is not None},
@@ -35,6 +39,14 @@ BACKENDS = tuple(name for name in FILES if name != "SYSTEM")
 VARIABLE = "OPDB_QNN_LIBRARIES"
 HOST = "x86_64-linux-clang"  # the folder name for this kind of machine in an SDK
 _BUNDLED = "onnxruntime_qnn"  # the wheel's package, which contains the libraries
+
+
+class NoLibraries(OpdbError):
+    """No libraries of a version are on this machine.  ``qnn``: the version of QNN that ``opdb libraries install`` adds, or ""."""
+
+    def __init__(self, message: str, qnn: str = "") -> None:
+        self.qnn = qnn
+        super().__init__(message)
 
 
 @dataclass(frozen=True)
@@ -174,10 +186,21 @@ def find(wanted: str) -> Libraries:
     if matches:
         raise OpdbError(f"{wanted!r} is the version of several QNN libraries; name one of: {listed}")
     wrong = "".join(f"; {problem}" for problem in problems)
-    raise OpdbError(
-        f"no QNN libraries of version {wanted} are here; there are: {listed}; "
-        f"'opdb libraries install VERSION' adds a version of {PACKAGE}{wrong}"
+    qnn = qnn_of(wanted)
+    cure = (
+        f"download them: opdb libraries install {qnn}"
+        if qnn
+        else f"'opdb libraries install VERSION' adds one of {', '.join(WHEELS)}"
     )
+    raise NoLibraries(
+        f"no QNN libraries of version {wanted} are here; there are: {listed}{wrong}; {cure}", qnn
+    )
+
+
+def qnn_of(version: str) -> str:
+    """QNN's version, e.g. "2.51", of what "2.51", "2.51.0" or the wheel's "2.7.0" means; "" if no known wheel has it."""
+    wheels = {wheel: qnn for qnn, wheel in WHEELS.items()}
+    return wheels.get(version, short if (short := ".".join(version.split(".")[:2])) in WHEELS else "")
 
 
 def unpacked_folder() -> Path:

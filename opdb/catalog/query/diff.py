@@ -27,6 +27,7 @@ from opdb.catalog.store.load import backend_of, soc_data
 from opdb.catalog.store.reader import Reader
 from opdb.core.errors import OpdbError
 from opdb.core.sdk import declared, same_sdk, sdk_number
+from opdb.generated.constants.backends import DEFAULT
 from opdb.spec.catalog import socs_of
 
 #: The keys of each row, in order.
@@ -74,10 +75,8 @@ def side(text: str, backend: str | None = None, soc: str | None = None, sdk: str
         raise OpdbError(f"'{text}': not BACKEND:SOC; e.g. HTP:SM8650")
     if version:
         sdk_number(version)
-    found = Side(name.upper() or backend, chip.upper() or soc, version or sdk)
-    if found.soc is not None and found.backend is None:
-        raise OpdbError(f"--soc {found.soc}: a SoC needs a backend, e.g. --backend HTP")
-    return found
+    chosen = chip.upper() or soc
+    return Side(name.upper() or backend or (DEFAULT if chosen else None), chosen, version or sdk)
 
 
 def diff(store: Store, a: Side, b: Side, op: str | None = None) -> list[Row]:

@@ -16,6 +16,7 @@ from opdb.catalog.targets.sdks import known_sdk
 from opdb.core.dtypes import BY_SHORT, lookup
 from opdb.core.errors import OpdbError
 from opdb.core.guess import did_you_mean
+from opdb.core.names import spelled
 from opdb.core.sdk import same_sdk
 
 Row = dict[str, Any]
@@ -63,8 +64,14 @@ class View:
         for r in reader.rows(_CHIPS):
             self.chips.setdefault(str(r["chip"]), []).append(str(r["name"] or ""))
         socs = [resolve(name, self.chips) for name in filters.many("soc")]
-        self.filters = replace(filters, soc=socs or None)
         ops = {str(r["name"]): _op(r) for r in reader.rows(_OPS)}
+        backends = [b["name"] for b in self.backends.values()]
+        self.filters = replace(
+            filters,
+            soc=socs or None,
+            op=[spelled(name, ops) for name in filters.many("op")] or None,
+            backend=[spelled(name, backends) for name in filters.many("backend")] or None,
+        )
         self.ops = {name: ops[name] for name in sorted(ops)}
         self.dtypes = self._check()
         if asked := filters.many("op"):

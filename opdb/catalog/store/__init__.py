@@ -27,6 +27,7 @@ from opdb.catalog.store.records import (
     ResultRecord,
     RunRecord,
 )
+from opdb.core.names import spelled
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -114,10 +115,14 @@ class Store:
             return load_catalog(reader, facts=Facts(self.database))
 
     def load_op(self, name: str) -> Catalog:
-        """A catalog with one op and its errata but no families; all of it if the op is unknown.  Raises like ``load_catalog``."""
+        """A catalog with one op, named in any case, and its errata but no families; all of it if the op is unknown.
+
+        Raises like ``load_catalog``.
+        """
         from opdb.catalog.store.load import load_catalog
 
         with self._synced() as reader:
+            name = spelled(name, (str(r["name"]) for r in reader.rows("SELECT name FROM op")))
             found = load_catalog(reader, op=name)
             return found if name in found.ops else load_catalog(reader)
 

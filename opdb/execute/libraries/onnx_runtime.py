@@ -69,7 +69,7 @@ class Settings:
         if not devices:
             raise OpdbError(
                 f"onnxruntime {onnxruntime.__version__} finds no device of {self.provider_library}; install another "
-                "version: opdb libraries install 2.7.0"
+                f"version: {libraries.INSTALL}"
             )
         options.add_provider_for_devices(devices[:1], dict(self.provider_options))
         return options
@@ -260,9 +260,7 @@ def _provider(backend: str, qnn: str | None) -> libraries.Libraries:
     fit = [one for one in found if (one.folder / LIBRARY).is_file() and backend in one.present]
     if not fit:
         which = f"QNN {qnn} ({found[0]}) has" if qnn else "no QNN libraries here have"
-        raise OpdbError(
-            f"{which} no execution provider of ONNX Runtime ({LIBRARY}); opdb libraries install 2.7.0"
-        )
+        raise OpdbError(f"{which} no execution provider of ONNX Runtime ({LIBRARY}); {libraries.INSTALL}")
     return max(fit, key=lambda one: [int(n) for n in one.version.split(".") if n.isdigit()])
 
 

@@ -11,7 +11,7 @@ from opdb.core.errors import OpdbError
 from opdb.core.install import add_extras
 from opdb.generated.constants.backends import ASKED, BACKENDS
 from opdb.runtime.qnn.identity import Identity
-from opdb.runtime.qnn.libraries import FILES, VARIABLE, Libraries, discover
+from opdb.runtime.qnn.libraries import FILES, INSTALL, VARIABLE, Libraries, discover
 
 #: Properties worth showing; QNN_PROPERTY_ is left out.
 WORDS = {
@@ -32,7 +32,7 @@ WORDS = {
     "DEVICE_SUPPORT_INFRASTRUCTURE": "power settings",
 }
 #: Where to get QNN's libraries, for users without any.
-CURE = f"{add_extras('qnn')}, or: opdb libraries install 2.7.0, or name an SDK: QNN_SDK_ROOT, {VARIABLE}"
+CURE = f"{add_extras('qnn')}, or: {INSTALL}, or name an SDK: QNN_SDK_ROOT, {VARIABLE}"
 ELSEWHERE = "none on this machine: ask it on a phone; reports say not-applicable"
 SYSTEM = "reads context binaries"
 

@@ -33,7 +33,7 @@ def matrix(library: Path, soc: str) -> Iterator[Taken]:
         raise OpdbError(f"{library}: there is no such file; `opdb package qnn OP...` builds one")
     found = libraries.discover()
     if not found:
-        raise OpdbError(f"no QNN libraries are here: {add_extras('qnn')}, or opdb libraries install 2.7.0")
+        raise OpdbError(f"no QNN libraries are here: {add_extras('qnn')}, or {libraries.INSTALL}")
     for one in found:
         for name in one.present:
             record = BACKENDS.get(name)

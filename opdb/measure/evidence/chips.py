@@ -62,7 +62,7 @@ def libraries(wanted: Sequence[str] = ()) -> dict[str, Libraries]:
         if version not in found:
             raise OpdbError(
                 f"no QNN libraries of version {version} are here; there are: {', '.join(found) or 'none'}; "
-                "'opdb libraries install VERSION' adds one"
+                f"'opdb libraries install {version}' adds them"
             )
     versions = sorted(found, key=sdk_number, reverse=True)
     first = [v for v in (DEFAULT_SDK, *versions[:1]) if v in found]

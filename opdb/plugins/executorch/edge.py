@@ -6,7 +6,7 @@ environment (opdb.plugins.executorch.env); no library of the vendor is loaded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from executorch.backends.qualcomm._passes.qnn_pass_manager import get_qnn_pass_manager_cls
 from executorch.backends.qualcomm.partition.qnn_partitioner import QnnPartitioner
+from executorch.backends.qualcomm.qnn_preprocess import QnnBackend
 from executorch.backends.qualcomm.serialization.qc_schema import QnnExecuTorchBackendType
 from executorch.backends.qualcomm.utils import utils as qnn
 from executorch.exir import to_edge_transform_and_lower
@@ -48,6 +49,27 @@ def exporting() -> Iterator[None]:
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
+
+
+@contextmanager
+def finalizing(tell: Callable[[str], None]) -> Iterator[None]:
+    """Calls ``tell`` with "finalize" when ExecuTorch gives its graphs to QNN."""
+    given = {name: getattr(QnnBackend, name) for name in ("preprocess", "preprocess_multimethod")}
+
+    def told(name: str) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            tell("finalize")
+            return given[name](*args, **kwargs)
+
+        return staticmethod(call)
+
+    try:
+        for name in given:
+            setattr(QnnBackend, name, told(name))
+        yield
+    finally:
+        for name, function in given.items():
+            setattr(QnnBackend, name, staticmethod(function))
 
 
 def compiler_specs(chipset: Any) -> Any:

@@ -11,23 +11,22 @@ import json
 import operator
 import time
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from opdb.core.errors import MissingExtra, OpdbError
-from opdb.lower.quantize import Recipe, TensorRange
 from opdb.plugins.executorch import env, process
 from opdb.plugins.executorch.env import chipset
-from opdb.plugins.executorch.quantize import quantize
-from opdb.plugins.executorch.ranges import ranges_of
+from opdb.plugins.executorch.pte_file import ENDS
+from opdb.plugins.executorch.runtime import load
 from opdb.runtime.forms import Reason
 
-#: The method of a program that returns its model file's names of inputs and outputs.
-ENDS = "opdb_ends"
+if TYPE_CHECKING:
+    from opdb.lower.quantize import Recipe, TensorRange
+
 #: Names of the inputs, and of the outputs.
 Names = tuple[list[str], list[str]]
 #: PyTorch's control flow operators.
@@ -98,14 +97,15 @@ def compile_module(
 
     from opdb.plugins.executorch import op_packages as op_package
     from opdb.plugins.executorch import registration
-    from opdb.plugins.executorch.edge import exporting
+    from opdb.plugins.executorch.edge import exporting, finalizing
 
     registration.forget()
+    process.tell("lower")
     options = qnn.generate_htp_compiler_spec(use_fp16=precision == "fp16")
     packages = op_package.options(op_packages, soc) if op_packages else None
     specs = qnn.generate_qnn_executorch_compiler_spec(chip, options, op_package_options=packages)
     try:
-        with exporting():
+        with exporting(), finalizing(process.tell):
             # Memory that QNN's graph owns does not start with the values of the module's buffers.
             edge = qnn.to_edge_transform_and_lower_to_qnn(
                 module,
@@ -124,6 +124,7 @@ def compile_module(
         # Contexts only load at the vendor's alignment: otherwise error 5005, or a crash.
         segment_alignment=qnn.get_qnn_context_binary_alignment(),
     )
+    process.tell("write")
     delegated, rest = _split(edge.exported_program().graph_module)
     return CompiledProgram(
         pte=bytes(edge.to_executorch(config=config).buffer),
@@ -133,20 +134,6 @@ def compile_module(
         reasons=_reasons(rest),
         forms=registration.forms(),
     )
-
-
-def load(pte: bytes) -> Any:
-    """Loads a program into the runtime of the executorch wheel, which holds no reference to ``pte``."""
-    env.require_active()
-    import executorch.backends.qualcomm
-    from executorch.extension.pybindings import portable_lib
-
-    with suppress(
-        ImportError
-    ):  # for CPU nodes between quantized tensors; before the program, which looks them up
-        import executorch.kernels.quantized  # noqa: F401
-
-    return portable_lib._load_for_executorch_from_buffer(pte)
 
 
 def run_pte(pte: bytes, inputs: Sequence[Any]) -> tuple[Any, ...]:
@@ -169,6 +156,7 @@ def compile_program(
     timeout: float = 600.0,
     path: Sequence[str | Path] = (),
     names: Names | None = None,
+    progress: process.Progress | None = None,
 ) -> CompiledProgram:
     """Compiles ``program`` (torch.export.ExportedProgram, exported from positional inputs) in a child process.
 
@@ -202,6 +190,7 @@ def compile_program(
         environment=environment,
         timeout=timeout,
         path=path,
+        progress=progress,
     )
     return compiled
 
@@ -230,6 +219,7 @@ def execute_program(
     environment: env.Environment,
     repeat: int = 1,
     timeout: float = 600.0,
+    progress: process.Progress | None = None,
 ) -> ProgramRun:
     """Runs a program ``repeat`` times in a child process, and measures the times."""
     arrays = tuple(np.asarray(i) for i in inputs)
@@ -240,6 +230,7 @@ def execute_program(
         repeat,
         environment=environment,
         timeout=timeout,
+        progress=progress,
     )
     return run
 
@@ -255,16 +246,20 @@ def _compile_saved(
 ) -> CompiledProgram:
     """The child's side of ``compile_program``."""
     env.require_active()
+    process.tell("start ExecuTorch")
     import torch
 
     import opdb.programs.torch_ops  # noqa: F401  the program may name its operators
     from opdb.plugins.executorch import registration
+    from opdb.plugins.executorch.quantize import quantize
+    from opdb.plugins.executorch.ranges import ranges_of
 
     program = torch.export.load(io.BytesIO(saved))
     inputs = program.example_inputs[0]
     module = program.module(check_guards=False)
     ranges: Mapping[str, TensorRange] = {}
     if recipe is not None:
+        process.tell("quantize")
         tensors = samples and [
             tuple(torch.from_numpy(a).to(x.dtype) for a, x in zip(sample, inputs, strict=True))
             for sample in samples
@@ -287,9 +282,11 @@ def _compile_saved(
 
 def _run_arrays(pte: bytes, arrays: Sequence[Any], repeat: int) -> ProgramRun:
     """The child's side of ``execute_program``."""
+    process.tell("start ExecuTorch")
     import torch
 
     program = load(pte)
+    process.tell("run")
     inputs = tuple(torch.from_numpy(a.copy()) for a in arrays)
     outputs: tuple[np.ndarray[Any, Any], ...] = ()
     seconds = []

@@ -16,16 +16,30 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from opdb.core.errors import OpdbError
 from opdb.plugins.executorch.env import Environment
 
 LAST_LINES = 12
 CALL, RESULT, LOG = "call.pickle", "result.pickle", "log.txt"
+
+
+#: Takes the name of a stage when it begins.
+Progress = Callable[[str], None]
+#: Where the child writes the stages that it begins, a line each; None in a process that ``call`` did not start.
+_stages: int | None = None
+
+
+def tell(stage: str) -> None:
+    """Tells the process that made this one, with ``call(..., progress=...)``, that a stage begins."""
+    if _stages is not None:
+        os.write(_stages, f"{stage}\n".encode())
 
 
 class ChildError(OpdbError):
@@ -50,12 +64,13 @@ def call(
     environment: Environment,
     timeout: float = 600.0,
     path: Sequence[str | Path] = (),
+    progress: Progress | None = None,
     **kwargs: Any,
 ) -> Any:
     """Returns the result of ``entry(*args, **kwargs)``, computed in a child process.
 
     ``entry``: "module:function".  ``timeout``: in seconds.  ``path``: folders put before this
-    process's ``sys.path`` in the child's.
+    process's ``sys.path`` in the child's.  ``progress``: is called with each stage that the function tells (``tell``).
 
     Raises the OpdbError that the function raised, or ChildError.
     """
@@ -63,7 +78,7 @@ def call(
         here = Path(folder)
         search = [*map(str, path), *sys.path]
         (here / CALL).write_bytes(pickle.dumps((search, entry, pickle.dumps((args, kwargs)))))
-        code = _run(here, environment, timeout)
+        code = _run(here, environment, timeout, progress)
         log = (here / LOG).read_text(errors="replace")
         if code is None:
             raise ChildError(f"{entry} did not finish within {timeout:g} s and was stopped", "hung", log)
@@ -80,15 +95,16 @@ def call(
         raise ChildError(f"{entry} failed: {value}", "raised", log)
 
 
-def _run(folder: Path, environment: Environment, timeout: float) -> int | None:
+def _run(folder: Path, environment: Environment, timeout: float, progress: Progress | None) -> int | None:
     """Returns the child's exit code, or None if it was stopped at the time limit."""
+    stages, told = os.pipe()
     bootstrap = (
         "import pickle, sys\n"
         f"sys.path[:] = pickle.loads(open({str(folder / CALL)!r}, 'rb').read())[0]\n"
         "from opdb.plugins.executorch.process import main\n"
-        f"main({str(folder)!r})\n"
+        f"main({str(folder)!r}, {told})\n"
     )
-    with open(folder / LOG, "wb") as log:
+    with open(folder / LOG, "wb") as log, open(stages, encoding="utf-8") as lines:
         child = subprocess.Popen(
             [sys.executable, "-c", bootstrap],
             env=environment.child(),
@@ -96,7 +112,11 @@ def _run(folder: Path, environment: Environment, timeout: float) -> int | None:
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            pass_fds=(told,),
         )
+        os.close(told)
+        if progress is not None:
+            threading.Thread(target=_follow, args=(lines, progress), daemon=True).start()
         try:
             return child.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -105,6 +125,13 @@ def _run(folder: Path, environment: Environment, timeout: float) -> int | None:
             if child.poll() is None:
                 os.killpg(child.pid, signal.SIGKILL)  # the child and everything it started
                 child.wait()
+
+
+def _follow(lines: TextIO, progress: Progress) -> None:
+    """Passes the child's stages on until it ends."""
+    with suppress(ValueError):  # closed meanwhile
+        for line in lines:
+            progress(line.strip())
 
 
 def resolve(entry: str) -> Callable[..., Any]:
@@ -119,8 +146,10 @@ def resolve(entry: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-def main(folder: str) -> None:
-    """The child's side of ``call``: reads the call, writes (True, result) or (False, error)."""
+def main(folder: str, stages: int) -> None:
+    """The child's side of ``call``: reads the call, writes (True, result) or (False, error); ``stages``: see ``tell``."""
+    global _stages
+    _stages = stages
     gc.set_threshold(50_000, 20, 50)  # lowering makes millions of objects, few of them in cycles
     here = Path(folder)
     result: tuple[bool, Any]

@@ -172,7 +172,7 @@ def test_an_oversized_single_page_is_refused(
 ) -> None:
     monkeypatch.setattr("opdb.core.pages.LARGEST", 100_000)
     with pytest.raises(
-        OpdbError, match=r"more than 0\.1 MB: opdb conformance report --format site --output DIR"
+        OpdbError, match=r"more than 0\.1 MB: opdb conformance report --format html --output DIR"
     ):
         report(catalog, filled, "html")
 

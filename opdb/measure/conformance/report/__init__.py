@@ -43,7 +43,7 @@ def report(
     if format == "html":
         from opdb.measure.conformance.report import html
 
-        cure = "opdb conformance report --format site --output DIR writes a page for each op"
+        cure = "opdb conformance report --format html --output DIR writes a page for each op"
         return checked(html.page(rows, past, coverage, agreement), cure)
     if format == "junit":
         from opdb.measure.conformance.report import junit

@@ -7,22 +7,21 @@ from typing import Annotated
 
 import typer
 
+from opdb.cli.help import EXTEND, App
 from opdb.cli.option_groups import DatabaseOptions, SourceOptions, with_option_groups
 from opdb.cli.options import Json
 from opdb.cli.output import print_json
 
-aic_app = typer.Typer(
-    help="Draft and check custom ops for Qualcomm Cloud AI (AI 100).",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+aic_app = App(
+    "aic", example="opdb aic check custom_ops", help="Check and draft custom ops for Qualcomm Cloud AI."
 )
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: App) -> None:
     from opdb.plugins.cloud_ai.commands.check import check
 
-    aic_app.command()(check)
-    app.add_typer(aic_app, name="aic")
+    aic_app.command(example="opdb aic check custom_ops")(check)
+    app.add(aic_app, EXTEND)
 
 
 @aic_app.callback()
@@ -30,7 +29,7 @@ def _group() -> None:
     """Keeps ``aic`` a group even with a single command."""
 
 
-@aic_app.command()
+@aic_app.command(example="opdb aic skeleton model.onnx -o custom_ops")
 @with_option_groups
 def skeleton(
     model: Annotated[
@@ -56,7 +55,10 @@ def skeleton(
     database: DatabaseOptions = DatabaseOptions(),
     json: Json = False,
 ) -> None:
-    """Draft the specs of a model's custom ops, and make a package of those that have a kernel."""
+    """Draft the specs of a model's custom ops.
+
+    Those that have a kernel become a package.
+    """
     from opdb.plugins.cloud_ai import aic_package
     from opdb.plugins.cloud_ai import skeleton as maker
 

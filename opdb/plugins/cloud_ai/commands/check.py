@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from opdb.cli import completion
 from opdb.cli.options import Json
 from opdb.cli.output import print_json
 from opdb.core.errors import OpdbError
@@ -14,7 +15,9 @@ from opdb.core.errors import OpdbError
 
 def check(
     package: Annotated[Path, typer.Argument(metavar="DIR|YAML", help="A package's folder, or its YAML.")],
-    op: Annotated[str | None, typer.Option("--op", metavar="TYPE", help="Only this op.")] = None,
+    op: Annotated[
+        str | None, typer.Option("--op", metavar="OP", help="Only this op.", autocompletion=completion.ops)
+    ] = None,
     shape: Annotated[
         list[str] | None,
         typer.Option("--shape", metavar="INPUT=N,N", help="Dimensions of an input; may be repeated."),
@@ -30,7 +33,10 @@ def check(
     strict: Annotated[bool, typer.Option("--strict", help="Every warning makes the exit code 1.")] = False,
     json: Json = False,
 ) -> None:
-    """Check a package of custom ops for Cloud AI: its YAML, libraries and kernels.  Exit 1 for errors."""
+    """Check a package of custom ops for Cloud AI.
+
+    Its YAML, libraries and kernels.  Exit 1 for errors.
+    """
     from dataclasses import asdict
 
     from opdb.plugins.cloud_ai.check.check import check as judge

@@ -7,18 +7,21 @@ from typing import Annotated
 
 import typer
 
+from opdb.cli.help import App
 from opdb.cli.import_export import Force, Output, import_app, write_drafts
 from opdb.cli.option_groups import DatabaseOptions
 from opdb.cli.options import Db, Json, Specs
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: App) -> None:
     """Nothing to do: importing this module adds the command to the group ``import``."""
 
 
-@import_app.command("cloud-ai")
+@import_app.command("cloud-ai", example="opdb import cloud-ai custom_op_config.yaml -o drafts")
 def import_cloud_ai(
-    file: Annotated[Path, typer.Argument(help="The custom_op_config.yaml of a Cloud AI package.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The custom_op_config.yaml of a Cloud AI package.")
+    ],
     output: Output = None,
     force: Force = False,
     db: Db = None,

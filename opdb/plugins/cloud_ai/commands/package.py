@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opdb.cli import completion
+from opdb.cli.help import App
 from opdb.cli.option_groups import DatabaseOptions, SourceOptions, with_option_groups
 from opdb.cli.options import Json, known_op
 from opdb.cli.output import print_json
 from opdb.cli.package import Kernel, package_app
+from opdb.cli.progress import working
 from opdb.core.errors import OpdbError
 
 if TYPE_CHECKING:
     from opdb.plugins.cloud_ai.codegen.aic import Counts
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: App) -> None:
     """Nothing to do: importing this module adds the command to the group ``package``."""
 
 
@@ -48,10 +51,12 @@ class SlotOptions:
         return Counts(inputs, outputs, frozenset(self.without or ()))
 
 
-@package_app.command()
+@package_app.command(example="opdb package aic LayerNorm -o package")
 @with_option_groups
 def aic(
-    ops: Annotated[list[str], typer.Argument(metavar="OP...", help="The ops of the package.")],
+    ops: Annotated[
+        list[str], typer.Argument(metavar="OP", help="The ops of the package.", autocompletion=completion.ops)
+    ],
     api: Annotated[
         str,
         typer.Option(
@@ -77,7 +82,10 @@ def aic(
     database: DatabaseOptions = DatabaseOptions(),
     json: Json = False,
 ) -> None:
-    """Generate a custom-op package for Qualcomm Cloud AI from specs and kernels, and compile it."""
+    """Generate and compile a package for Qualcomm Cloud AI.
+
+    Its custom ops are made from specs and kernels.
+    """
     from opdb.plugins.cloud_ai import aic_package
     from opdb.plugins.cloud_ai.codegen.aic import Choice
 
@@ -85,7 +93,8 @@ def aic(
     names = [known_op(op, catalog.ops) for op in ops]
     choice = Choice(api, name, domain, version, scratch, slots.counts())
     made = aic_package.write(catalog, names, choice, folder, kernels=kernel or (), force=sources.force)
-    libraries = () if sources.no_build else aic_package.build(made)
+    with working("compile the package"):
+        libraries = () if sources.no_build else aic_package.build(made)
     if json:
         print_json(
             {

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opdb.cli.options import Format, Timeout
-from opdb.cli.output import print_rows
-from opdb.core.errors import OpdbError
+from opdb.cli.help import CHECK, App
+from opdb.cli.options import Format, Json, More, Timeout
+from opdb.cli.output import print_json, print_rows
+from opdb.cli.progress import Stages
 
 if TYPE_CHECKING:
     from opdb.plugins.executorch.delegate.debug import OpRow, Report
@@ -18,13 +19,14 @@ if TYPE_CHECKING:
 COLUMNS = ("instruction", "place", "op", "torch", "source", "module", "ms", "cycles", "gap", "note")
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("debug")(debug_program)
+def add_to(app: App) -> None:
+    app.command("debug", example="opdb debug model.pte --inputs inputs.pt", group=CHECK)(debug_program)
 
 
 def debug_program(
     model: Annotated[
-        Path, typer.Argument(help="A program of ExecuTorch (.pte) lowered with OpdbPartitioner.")
+        Path,
+        typer.Argument(metavar="FILE", help="A program of ExecuTorch (.pte) lowered with OpdbPartitioner."),
     ],
     etrecord: Annotated[
         Path | None,
@@ -51,42 +53,37 @@ def debug_program(
         ),
     ] = 0.01,
     timeout: Timeout = 600.0,
-    format_: Annotated[Format, typer.Option("--format", help="Output format.")] = Format.table,
+    format_: Annotated[
+        Format, typer.Option("--format", metavar="FORMAT", help="table, json, csv, md or html.")
+    ] = Format.table,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file.")
     ] = None,
+    verbose: More = False,
+    json: Json = False,
 ) -> None:
-    """Run a program and show each op of its delegates: time, source line, module, distance from PyTorch; exit 1 if one departs.
+    """Find the op of a program whose result is wrong.
+
+    Shows each op of its delegates: time, source line, module, distance from PyTorch.  Exit 1 if one departs.
 
     The program runs in a child process by ExecuTorch's runtime.  HTP's cycles and times are those of the emulation here.
     """
     from opdb.plugins.executorch.delegate.debug import debug
 
-    report = debug(
-        model, etrecord or model.with_suffix(".etrecord"), _inputs(inputs),
-        method=method, runs=runs, tolerance=tolerance, timeout=timeout,
-    )  # fmt: skip
-    if format_ is Format.html:
+    with Stages(("run", "compute in PyTorch", "compare")) as stages:
+        report = debug(
+            model, etrecord or model.with_suffix(".etrecord"), inputs,
+            method=method, runs=runs, tolerance=tolerance, timeout=timeout, progress=stages,
+        )  # fmt: skip
+    if json:
+        print_json(_document(report))
+    elif format_ is Format.html:
         _write_page(report, model, output)
     else:
         print_rows(map(_shown, report.rows), COLUMNS, format_, str(model), output)
     typer.echo(_said(report), err=True)
     if report.first is not None:
         raise typer.Exit(1)
-
-
-def _inputs(path: Path | None) -> tuple[Any, ...] | None:
-    if path is None:
-        return None
-    import torch
-
-    try:
-        found = torch.load(path)
-    except Exception as error:  # anything that its pickles raise
-        raise OpdbError(f"{path}: torch.load cannot read it: {error}") from None
-    if not isinstance(found, (tuple, list)) or not all(isinstance(t, torch.Tensor) for t in found):
-        raise OpdbError(f"{path}: does not hold a tuple of tensors; torch.save((x, y), FILE) makes one")
-    return tuple(found)
 
 
 def _write_page(report: Report, model: Path, output: Path | None) -> None:
@@ -98,6 +95,18 @@ def _write_page(report: Report, model: Path, output: Path | None) -> None:
         print(text)
     else:
         write_atomically(output, text)
+
+
+def _document(report: Report) -> dict[str, Any]:
+    first = report.first
+    return {
+        "method": report.method,
+        "runs": report.runs,
+        "tolerance": report.tolerance,
+        "backends": report.backends,
+        "first": None if first is None else first.name,
+        "rows": [asdict(row) for row in report.rows],
+    }
 
 
 def _shown(row: OpRow) -> dict[str, Any]:

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from opdb.cli.help import BUILD, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
+from opdb.cli.options import Json
+from opdb.cli.output import print_json, text_aside
 from opdb.plugins.executorch.demo import PTE
 
 if TYPE_CHECKING:
@@ -28,8 +31,8 @@ NEXT = (
 )
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command()(demo)
+def add_to(app: App) -> None:
+    app.command(example="opdb demo --report report", group=BUILD)(demo)
 
 
 @with_option_groups
@@ -37,9 +40,31 @@ def demo(
     report: Annotated[
         Path, typer.Option("--report", metavar="DIR", help="Folder of the HTML report.")
     ] = Path("report"),
+    json: Json = False,
     database: DatabaseOptions = DatabaseOptions(),
 ) -> None:
-    """Take a real model from PyTorch to Qualcomm's libraries, compare, and write a report."""
+    """Take a model from PyTorch to Qualcomm's libraries.
+
+    Compares each step with PyTorch, and writes a report.
+    """
+    with text_aside(json):
+        found, path, failures = _shown(report, database)
+    wrong = [c.executor for c in found if not c.ok]
+    if json:
+        compared = [vars(c) | {"ok": c.ok} for c in found]
+        print_json({"compared": compared, "failures": failures, "report": str(path.resolve())})
+    if wrong or failures:
+        print(f"opdb: outside the bounds: {', '.join(wrong) or 'conformance cases'}", file=sys.stderr)
+        raise typer.Exit(1)
+    with text_aside(json):
+        _title(f"done; the report: {path.resolve()}")
+        print("Next:")
+        for command, what in NEXT:
+            print(f"  {command:62} # {what}")
+
+
+def _shown(report: Path, database: DatabaseOptions) -> tuple[list[Comparison], Path, int]:
+    """Shows all steps; returns the comparisons, the report's first page, and the number of wrong cases."""
     import torch
 
     from opdb.cli.conformance import run_and_report
@@ -53,15 +78,7 @@ def demo(
     _rejected()
     opened, catalog = database.synced()
     _title(f"5. conformance of the model's ops, {' and '.join(d.OPS)}: all their cases on all executors")
-    path, failures = run_and_report(opened, catalog, report, soc=d.SOC, ops=d.OPS)
-    wrong = [c.executor for c in found if not c.ok]
-    if wrong or failures:
-        print(f"opdb: outside the bounds: {', '.join(wrong) or 'conformance cases'}", file=sys.stderr)
-        raise typer.Exit(1)
-    _title(f"done; the report: {path.resolve()}")
-    print("Next:")
-    for command, what in NEXT:
-        print(f"  {command:62} # {what}")
+    return found, *run_and_report(opened, catalog, report, soc=d.SOC, ops=d.OPS)
 
 
 def _checked_and_run(

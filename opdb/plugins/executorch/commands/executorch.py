@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from opdb.cli import completion
+from opdb.cli.help import BUILD, App
 from opdb.cli.option_groups import DatabaseOptions, SourceOptions, with_option_groups
 from opdb.cli.options import Json
 from opdb.cli.output import print_json
+from opdb.cli.progress import working
 from opdb.core.errors import OpdbError
 from opdb.generated.constants.backends import DEFAULT
 
@@ -18,18 +21,18 @@ if TYPE_CHECKING:
     from opdb.plugins.executorch.portable_kernels.kernels import KernelFolder, Selection
     from opdb.plugins.executorch.portable_kernels.out_variants import Kernels
 
-executorch_app = typer.Typer(
-    help="Use opdb with ExecuTorch: environment, builders, patches, kernels.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+executorch_app = App(
+    "executorch",
+    example="opdb executorch register",
+    help="Use opdb with ExecuTorch: builders, patches, kernels.",
 )
 
 
-def add_to(app: typer.Typer) -> None:
-    app.add_typer(executorch_app, name="executorch")
+def add_to(app: App) -> None:
+    app.add(executorch_app, BUILD)
 
 
-@executorch_app.command()
+@executorch_app.command(example="opdb executorch env")
 def env(
     folder: Annotated[
         Path | None,
@@ -37,7 +40,10 @@ def env(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Prepare the SDK folder for ExecuTorch's Qualcomm flow and print the environment, for eval "$(...)"."""
+    """Prepare ExecuTorch's Qualcomm flow; print its variables.
+
+    For eval "$(opdb executorch env)": makes the folder that stands for Qualcomm's SDK.
+    """
     from opdb.plugins.executorch.env import prepare
 
     environment = prepare(folder)
@@ -53,9 +59,12 @@ class TableFormat(StrEnum):
     csv = "csv"
 
 
-@executorch_app.command()
+@executorch_app.command(example="opdb executorch register")
 def register(json: Json = False) -> None:
-    """Print the two lines that put opdb's builders into ExecuTorch's flow, and what they need."""
+    """Print the lines that put opdb's builders into ExecuTorch.
+
+    They are two; what they need is listed with them.
+    """
     from opdb.generated.builders import TARGETS
     from opdb.plugins.executorch.env import RELEASES, environment_report
 
@@ -77,21 +86,24 @@ def register(json: Json = False) -> None:
             print(f"# missing: {check.name}: {check.found}; {check.cure}")
 
 
-@executorch_app.command()
+@executorch_app.command(example="opdb executorch patches --self-test")
 def patches(
     self_test: Annotated[
         bool, typer.Option("--self-test", help="Ask the installed ExecuTorch whether it needs each of them.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """List opdb's patches to the installed ExecuTorch: which are applied, which are not, and why.
+    """List opdb's patches to the installed ExecuTorch.
+
+    Which are applied, which are not, and why.
 
     Exit 1 if a self-test finds that an applied patch is not needed.
     """
     from opdb.plugins.executorch.env import prepare
     from opdb.plugins.executorch.process import call
 
-    found = call("opdb.plugins.executorch.patches.report:report", self_test, environment=prepare())
+    with working("ask ExecuTorch"):
+        found = call("opdb.plugins.executorch.patches.report:report", self_test, environment=prepare())
     rows = found["patches"]
     if json:
         print_json(found)
@@ -112,19 +124,32 @@ def patches(
         raise typer.Exit(1)
 
 
-@executorch_app.command()
+@executorch_app.command(example="opdb executorch table --format csv --soc SM8650")
 @with_option_groups
 def table(
     format_: Annotated[
-        TableFormat, typer.Option("--format", help="csv: op-support.csv of ExecuTorch's documentation.")
+        TableFormat,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="table, json, or csv: op-support.csv of ExecuTorch's documentation.",
+        ),
     ] = TableFormat.table,
-    backend: Annotated[str, typer.Option("--backend", metavar="NAME", help="For csv.")] = DEFAULT,
-    soc: Annotated[str | None, typer.Option("--soc", metavar="NAME", help="For csv, e.g. SM8650.")] = None,
-    sdk: Annotated[str | None, typer.Option("--sdk", metavar="VERSION", help="For csv, e.g. 2.47.")] = None,
+    backend: Annotated[
+        str, typer.Option("--backend", metavar="BACKEND", help="For csv.", autocompletion=completion.backends)
+    ] = DEFAULT,
+    soc: Annotated[
+        str | None,
+        typer.Option("--soc", metavar="SOC", help="For csv, e.g. SM8650.", autocompletion=completion.socs),
+    ] = None,
+    sdk: Annotated[
+        str | None,
+        typer.Option("--sdk", metavar="VERSION", help="For csv, e.g. 2.47.", autocompletion=completion.sdks),
+    ] = None,
     database: DatabaseOptions = DatabaseOptions(),
     json: Json = False,
 ) -> None:
-    """List the ATen targets whose builders opdb registers, and the QNN ops they become."""
+    """List the ATen targets that opdb builds, and their QNN ops."""
     if format_ is TableFormat.csv and not json:
         print(_op_support(backend, soc, sdk, database), end="")
         return
@@ -153,13 +178,15 @@ def _op_support(backend: str, soc: str | None, sdk: str | None, database: Databa
     return op_support(Support(catalog, Place(str(place.backend), place.soc, str(place.sdk))))
 
 
-@executorch_app.command()
+@executorch_app.command(example="opdb executorch kernels aten::gelu.out -o kernels")
 @with_option_groups
 def kernels(
     ops: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="OP...", help="aten::gelu.out, or an op of QNN: LayerNorm (torch.ops.qnn.LayerNorm)."
+            metavar="OP",
+            help="aten::gelu.out, or an op of QNN: LayerNorm (torch.ops.qnn.LayerNorm).",
+            autocompletion=completion.ops,
         ),
     ] = None,
     model: Annotated[
@@ -176,7 +203,9 @@ def kernels(
     database: DatabaseOptions = DatabaseOptions(),
     json: Json = False,
 ) -> None:
-    """Write a kernel library for ExecuTorch's runtime from specs and C kernels, and compile it.
+    """Write and compile kernels for ExecuTorch's runtime.
+
+    They are made from specs and C kernels.
 
     Exit 1 if the program has an operator for which neither the runtime nor opdb has a kernel.
     """
@@ -198,7 +227,8 @@ def kernels(
             f"{model}: opdb has a kernel for none of its operators: {', '.join(chosen.others) or 'it has none'}"
         )
     made = library.write(known, chosen, folder, sources.force)
-    size = None if sources.no_build else library.build(made).stat().st_size
+    with working("compile the kernels"):
+        size = None if sources.no_build else library.build(made).stat().st_size
     if json:
         print_json(_made_json(made, chosen, folder, size))
     else:

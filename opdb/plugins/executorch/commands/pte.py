@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from opdb.core.graph import GraphTensor
     from opdb.plugins.executorch.flow import CompiledProgram
 
+#: The stages of a compilation, in order.
+STAGES = ("prepare", "export", "start ExecuTorch", "quantize", "lower", "finalize", "write")
 #: The backends that such programs can be compiled for.
 PTE = tuple(b.name for b in BACKENDS.values() if "pte" in b.programs)
-MAGIC = slice(4, 8)  # in the flatbuffer: ET and the schema's number
 
 
 def compile_program(
@@ -47,7 +48,7 @@ def compile_program(
     name = None if how is None else how.recipe.name
     if how is not None:
         check(how.recipe)
-    with Stages(quiet=json) as stages:
+    with Stages(STAGES) as stages:
         compiled, samples = _compiled(model, target, how, timeout, dims, stages)
         write_atomically(output, compiled.pte)
     calibrated = None if how is None else Calibrated(how, samples, compiled.ranges)
@@ -87,7 +88,7 @@ def _compiled(
         raise OpdbError(f"{model}: ExecuTorch cannot run {why}; `opdb check {model}` lists all such nodes")
     names = _names(model)
     samples = None if how is None else program_samples(how.data, program, names and names[0])
-    stages("compile")
+    stages("start ExecuTorch")
     compiled = flow.compile_program(
         program,
         str(target.soc),
@@ -97,6 +98,7 @@ def _compiled(
         plugin=flow.Plugin("opdb.lower.select:lower", target),
         timeout=timeout,
         names=names,
+        progress=stages,
     )
     return compiled, len(samples or ())
 
@@ -154,15 +156,16 @@ def run_program(
     from opdb.execute.compile.outputs import figures, write
     from opdb.plugins.executorch import env
     from opdb.plugins.executorch.flow import execute_program
-    from opdb.plugins.executorch.program_io import program_ends
+    from opdb.plugins.executorch.pte_file import read
 
-    pte = _read(file)
-    environment = env.prepare()
-    inputs, results = program_ends(pte, environment=environment, timeout=timeout)
+    program = read(file)
+    inputs, results = program.ends()
     fed = feed(specs, inputs)
-    run = execute_program(
-        pte, [fed[t.name] for t in inputs], environment=environment, repeat=repeat, timeout=timeout
-    )
+    with Stages(("start ExecuTorch", "run")) as stages:
+        run = execute_program(
+            program.data, [fed[t.name] for t in inputs],
+            environment=env.prepare(), repeat=repeat, timeout=timeout, progress=stages,
+        )  # fmt: skip
     shown = {t.name: value for t, value in zip(results, run.outputs, strict=True)}
     if outputs is not None:
         write(outputs, shown)
@@ -182,13 +185,3 @@ def _end(tensor: GraphTensor) -> dict[str, Any]:
     from opdb.core.dtypes import BY_SHORT
 
     return {"name": tensor.name, "dtype": BY_SHORT[tensor.dtype].qnn, "shape": list(tensor.shape)}
-
-
-def _read(file: Path) -> bytes:
-    try:
-        pte = file.read_bytes()
-    except OSError as e:
-        raise OpdbError(f"{file}: {e.strerror}") from None
-    if not pte[MAGIC].startswith(b"ET"):
-        raise OpdbError(f"{file}: not an ExecuTorch program; make one with opdb compile MODEL -o {file}")
-    return pte

@@ -6,13 +6,15 @@ The figures come from ExecuTorch's ETDump, read by its Inspector with the ETReco
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,13 +25,14 @@ from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphOp, GraphTensor
 from opdb.plugins.executorch.delegate import graph_read
 from opdb.plugins.executorch.delegate.module import Module
-from opdb.plugins.executorch.delegate.trace import Call, calls, opened
+from opdb.plugins.executorch.delegate.trace import Call, calls, inputs_in
+from opdb.plugins.executorch.pte_file import Program, read
 from opdb.runtime.qnn import real_numbers
 
 Array = np.ndarray[Any, Any]
 #: The tolerated difference of an op from PyTorch's value, relative to its largest value.
 TOLERANCE = 0.01
-#: The buffer for the values of all ops of a run; untouched memory costs nothing.
+#: Bytes for the values of all ops of a run, at most.  All of the buffer is written to a file and read again.
 ROOM = 1 << 30
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)\n\s*(.*)')
 
@@ -77,35 +80,37 @@ class Report:
 def debug(
     pte: Path,
     etrecord: Path,
-    inputs: Sequence[Any] | None = None,
+    inputs: Sequence[Any] | Path | None = None,
     *,
     method: str = "forward",
     runs: int = 3,
     tolerance: float = TOLERANCE,
     timeout: float = 600,
+    progress: Callable[[str], None] = lambda stage: None,
 ) -> Report:
     """Runs ``method`` in a child process and compares its values with PyTorch's.
 
-    ``inputs``: tensors; by default the example inputs of the export.  Raises OpdbError for files of different lowerings,
-    a program without a delegate of opdb's, and a failed run, with the backend's reason.
+    ``inputs``: tensors, or a file of torch.save; by default the example inputs of the export.  ``progress`` is called with
+    each stage.  Raises OpdbError for files of different lowerings, a program without a delegate of opdb's, and a failed run,
+    with the backend's reason.
     """
-    import torch
-
-    data = _read(pte)
-    program = opened(data, str(pte))
+    program = read(pte)
     found = calls(program, method)
     if not found:
         raise OpdbError(f"{pte}: {method} calls no delegate of opdb's; lower the model with OpdbPartitioner")
-    record = _record(etrecord)
-    edge = _edge(record, method, etrecord)
-    given = tuple(inputs) if inputs is not None else _example(edge, etrecord)
-    with tempfile.TemporaryDirectory(prefix="opdb-debug-") as folder:
-        torch.save(list(given), Path(folder, "inputs"))
-        _trace(pte, method, runs, Path(folder), timeout)
+    with tempfile.TemporaryDirectory(prefix="opdb-debug-") as name:
+        folder = Path(name)
+        given = _inputs_file(inputs, etrecord, method, folder)
+        progress("run")
+        modules = {call.instruction: _module(program, call) for call in found}
+        room = _room(program, method, modules.values())
+        _trace(pte, given, method, runs, folder, timeout, room)
+        progress("compute in PyTorch")
+        edge = _edge(_record(etrecord), method, etrecord)
+        expected = _expected(edge, inputs_in(given))
+        progress("compare")
         times = _events(Path(folder, "times"), etrecord, None)
         values = _events(Path(folder, "values"), etrecord, Path(folder, "values.values"))
-    modules = {call.instruction: _module(program, call) for call in found}
-    expected = _expected(edge, given)
     rows = [
         _row(
             instruction,
@@ -122,17 +127,48 @@ def debug(
     return Report(method, runs, tolerance, backends, tuple(rows))
 
 
-def _read(path: Path) -> bytes:
+def _inputs_file(inputs: Sequence[Any] | Path | None, etrecord: Path, method: str, folder: Path) -> Path:
+    """A file of torch.save with the inputs: the given one, or one in ``folder``.
+
+    Example inputs come straight from the ETRecord's archive where it has them as a file: reading all of it takes ten seconds.
+    """
+    if isinstance(inputs, Path):
+        if not inputs.is_file():
+            raise OpdbError(f"{inputs}: no such file")
+        return inputs
+    file, saved = folder / "inputs", _saved_example(etrecord, method)
+    import torch
+
+    if inputs is None and saved is not None:
+        inputs = _positional(torch.load(io.BytesIO(saved)), etrecord)
+    if inputs is None:
+        inputs = _positional(_edge(_record(etrecord), method, etrecord).example_inputs, etrecord)
+    torch.save(list(inputs), file)
+    return file
+
+
+def _saved_example(etrecord: Path, method: str) -> bytes | None:
+    """What torch.save made of a method's example inputs; None if the ETRecord has no such file.  Raises OpdbError for no ETRecord."""
     try:
-        return path.read_bytes()
+        with zipfile.ZipFile(etrecord) as archive:
+            name = f"edge_dialect_exported_program/{method}_example_inputs"
+            return archive.read(name) if name in archive.namelist() else None
     except OSError as error:
-        raise OpdbError(f"{path}: {error.strerror}") from None
+        raise OpdbError(f"{etrecord}: {error.strerror}") from None
+    except zipfile.BadZipFile as error:
+        raise OpdbError(f"{etrecord}: no ETRecord that this ExecuTorch reads: {error}") from None
+
+
+def _positional(given: Any, path: Path) -> tuple[Any, ...]:
+    """Example inputs without keywords."""
+    if given is None or given[1]:
+        raise OpdbError(f"{path}: it holds no example inputs; name some with --inputs")
+    return tuple(given[0])
 
 
 def _record(path: Path) -> Any:
     from executorch.devtools.etrecord import parse_etrecord
 
-    _read(path)
     try:
         return parse_etrecord(str(path))
     except Exception as error:  # errors of its zip and its parts
@@ -151,16 +187,19 @@ def _edge(record: Any, method: str, path: Path) -> Any:
     return edge
 
 
-def _example(edge: Any, path: Path) -> tuple[Any, ...]:
-    given = edge.example_inputs
-    if given is None or given[1]:
-        raise OpdbError(f"{path}: it holds no example inputs; name some with --inputs")
-    return tuple(given[0])
+def _room(program: Program, method: str, modules: Iterable[Module]) -> int:
+    """Bytes that the values of a run take: what the ops of delegates and the method's own operators make, with room to spare."""
+    outputs = (m.graph.tensors[name] for m in modules for op in m.graph.ops for name in op.outputs)
+    elements = program.elements(method) + sum(math.prod(t.shape) for t in outputs)
+    return min(ROOM, (1 << 20) + 32 * elements)
 
 
-def _trace(pte: Path, method: str, runs: int, folder: Path, timeout: float) -> None:
-    names = {name: str(folder / name) for name in ("inputs", "times", "values", "result")}
-    request = {"pte": str(pte), "method": method, "runs": runs, "room": ROOM, **names}
+def _trace(
+    pte: Path, inputs: Path, method: str, runs: int, folder: Path, timeout: float, room: int = ROOM
+) -> None:
+    """Runs the program in a child process, which writes its traces to ``folder``; with all of ROOM if ``room`` does not do."""
+    names = {name: str(folder / name) for name in ("times", "values", "result")}
+    request = {"pte": str(pte), "inputs": str(inputs), "method": method, "runs": runs, "room": room, **names}
     asked = folder / "request.json"
     asked.write_text(json.dumps(request), encoding="utf-8")
     command = [sys.executable, "-m", "opdb.plugins.executorch.delegate.trace", str(asked)]
@@ -169,6 +208,9 @@ def _trace(pte: Path, method: str, runs: int, folder: Path, timeout: float) -> N
     except subprocess.TimeoutExpired:
         raise OpdbError(f"{pte}: the run took more than {timeout:g} s; --timeout gives it longer") from None
     result = folder / "result"
+    if not result.is_file() and room < ROOM:
+        _trace(pte, inputs, method, runs, folder, timeout)
+        return
     if not result.is_file():
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
         raise OpdbError(f"{pte}: the process that ran it ended with {done.returncode}: {last[0]}")
@@ -194,18 +236,8 @@ def _events(etdump: Path, etrecord: Path, values: Path | None) -> dict[tuple[int
     }
 
 
-def _module(program: Any, call: Call) -> Module:
-    def named(key: str) -> bytes:
-        store = program.named_data
-        if store is None or key not in store.pte_data:
-            raise OpdbError(f"the program has no named data {key}; it is incomplete")
-        return bytes(store.buffers[_index(store.pte_data[key])])
-
-    return graph_read.read(call.blob, named, f"the blob of instruction {call.instruction}")
-
-
-def _index(entry: Any) -> int:
-    return int(getattr(entry, "buffer_index", entry))
+def _module(program: Program, call: Call) -> Module:
+    return graph_read.read(call.blob, program.named_data, f"the blob of instruction {call.instruction}")
 
 
 def _expected(edge: Any, inputs: Sequence[Any]) -> dict[int, tuple[Any, ...]]:

@@ -22,6 +22,7 @@ from tempfile import TemporaryDirectory
 
 from opdb.core.errors import MissingExtra, OpdbError
 from opdb.core.files import cache_folder, write_atomically
+from opdb.plugins.executorch.runtime import portable_lib
 from opdb.runtime import native
 from opdb.runtime.qnn import libraries as qnn_libraries
 
@@ -208,8 +209,7 @@ def _load_runtime() -> None:
         import torch  # noqa: F401  before its libraries are looked for
 
         if found.core is not None:
-            from executorch.extension.pybindings import portable_lib  # noqa: F401
-
+            portable_lib()
             return
         # selective_build holds its own runtime, which must resolve its own symbols: import it before another's become global.
         from executorch.codegen.tools import selective_build  # noqa: F401

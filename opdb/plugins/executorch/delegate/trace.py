@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import json
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,8 @@ from typing import Any
 from opdb.core.errors import OpdbError
 from opdb.plugins.executorch.delegate import library
 from opdb.plugins.executorch.delegate.blob import DIGEST, MAGIC
+from opdb.plugins.executorch.pte_file import Program, read
+from opdb.plugins.executorch.runtime import portable_lib
 
 
 @dataclass(frozen=True)
@@ -26,55 +27,43 @@ class Call:
     blob: bytes
 
 
-def calls(pte: Any, method: str) -> list[Call]:
-    """The calls of opdb's delegates in ``method`` of a PTEFile, in its order.  Raises OpdbError for an unknown method."""
-    plans = {plan.name: plan for plan in pte.program.execution_plan}
-    if method not in plans:
-        raise OpdbError(f"the program has no method {method!r}; it has: {', '.join(plans)}")
-    plan = plans[method]
-    return [Call(i, blob) for i, blob in _calls(pte, plan) if blob.startswith(MAGIC)]
+def calls(program: Program, method: str) -> list[Call]:
+    """The calls of opdb's delegates in ``method``, in its order.  Raises OpdbError for an unknown method."""
+    return [Call(i, blob) for i, blob in program.delegates(method) if blob.startswith(MAGIC)]
 
 
-def _calls(pte: Any, plan: Any) -> Iterator[tuple[int, bytes]]:
-    for chain in plan.chains:
-        for i, instruction in enumerate(chain.instructions):
-            index = getattr(instruction.instr_args, "delegate_index", None)
-            if index is not None:
-                place = plan.delegates[index].processed.index
-                yield i, bytes(pte.program.backend_delegate_data[place].data)
+def inputs_in(file: Path) -> tuple[Any, ...]:
+    """The tensors that torch.save wrote.  Raises OpdbError for other files."""
+    import torch
 
-
-def opened(data: bytes, name: str) -> Any:
-    """The PTEFile in ``data``.  Raises OpdbError if it is not one."""
-    from executorch.exir._serialize._program import deserialize_pte_binary
-
-    if data[4:6] != b"ET":  # flatbuffers' file identifier; ExecuTorch's reader checks nothing
-        raise OpdbError(f"{name}: not an ExecuTorch program (.pte)")
-    return deserialize_pte_binary(data)
+    try:
+        found = torch.load(file)
+    except Exception as error:  # anything that its pickles raise
+        raise OpdbError(f"{file}: torch.load cannot read it: {error}") from None
+    if not isinstance(found, (tuple, list)) or not all(isinstance(t, torch.Tensor) for t in found):
+        raise OpdbError(f"{file}: does not hold a tuple of tensors; torch.save((x, y), FILE) makes one")
+    return tuple(found)
 
 
 def _trace(request: dict[str, Any]) -> dict[str, Any]:
     """Writes two traces: ``runs`` executions with times, and one with every value."""
-    import torch
-
-    data = Path(request["pte"]).read_bytes()
-    found = calls(opened(data, request["pte"]), request["method"])
-    inputs = tuple(torch.load(request["inputs"]))
+    program = read(Path(request["pte"]))
+    found = calls(program, request["method"])
+    inputs = inputs_in(Path(request["inputs"]))
     loaded = library.load()
-    from executorch.extension.pybindings import portable_lib
-
+    runtime = portable_lib()
     for name, runs, room in (("times", request["runs"], 0), ("values", 1, request["room"])):
         _place(loaded, found)
-        program = portable_lib._load_for_executorch_from_buffer(
-            data, enable_etdump=True, debug_buffer_size=room
+        loaded_program = runtime._load_for_executorch_from_buffer(
+            program.data, enable_etdump=True, debug_buffer_size=room
         )
         try:
             for _ in range(runs):
-                program.run_method(request["method"], inputs)
+                loaded_program.run_method(request["method"], inputs)
         except RuntimeError as error:
             return {"error": str(error), "reason": loaded.reason()}
         path = request[name]
-        program.write_etdump_result_to_file(path, f"{path}.values" if room else None)
+        loaded_program.write_etdump_result_to_file(path, f"{path}.values" if room else None)
     return {}
 
 

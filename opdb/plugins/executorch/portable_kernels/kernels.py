@@ -22,7 +22,7 @@ from opdb.plugins.executorch.codegen import kernel_library
 from opdb.plugins.executorch.codegen.glue import KernelForm, NoForm
 from opdb.plugins.executorch.codegen.yaml_files import Entry, KernelKey, plain_key
 from opdb.plugins.executorch.portable_kernels.out_variants import Kernels
-from opdb.plugins.executorch.program_io import SCALAR_TYPES
+from opdb.plugins.executorch.pte_file import SCALAR_TYPES
 from opdb.plugins.packages import c_library
 from opdb.spec.catalog import Catalog
 

@@ -8,15 +8,18 @@ from typing import Annotated
 
 import typer
 
+from opdb.cli import completion
+from opdb.cli.help import BUILD, App
 from opdb.cli.option_groups import DatabaseOptions, OptimizerOptions, SourceOptions, with_option_groups
 from opdb.cli.options import Decompose, Json, known_op
 from opdb.cli.output import print_json
+from opdb.cli.progress import working
 from opdb.core.errors import OpdbError
 from opdb.core.graph import QnnGraph
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("build")(build)
+def add_to(app: App) -> None:
+    app.command("build", example="opdb build -o kernels --for model.onnx", group=BUILD)(build)
 
 
 @with_option_groups
@@ -24,7 +27,11 @@ def build(
     folder: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder to write.")],
     ops: Annotated[
         list[str] | None,
-        typer.Argument(metavar="OP[:DTYPE,...]...", help="Ops, and the data types of their first inputs."),
+        typer.Argument(
+            metavar="OP[:DTYPE,...]",
+            help="Ops, and the data types of their first inputs.",
+            autocompletion=completion.ops,
+        ),
     ] = None,
     model: Annotated[
         str | None,
@@ -43,7 +50,9 @@ def build(
     database: DatabaseOptions = DatabaseOptions(),
     json: Json = False,
 ) -> None:
-    """Write a self-contained C library of the kernels that a model or a list of ops needs, and compile it.
+    """Write and compile a C library of the kernels of a model.
+
+    The library is self-contained; a list of ops instead of a model does, too.
 
     No Python, no allocation; a Makefile and a CMakeLists.txt.  For Hexagon (clang-19, v68): static libraries and a server
     that QEMU runs.  Exit 1 where a node of the model has no kernel.
@@ -66,7 +75,8 @@ def build(
     library = c_library.write(catalog, needed, folder, sources.force, target)
     sizes: dict[str, int] = {}
     if not sources.no_build:
-        c_library.build(library)
+        with working("compile the library"):
+            c_library.build(library)
         sizes = {str(file): file.stat().st_size for file in library.products}
     if json:
         print_json(

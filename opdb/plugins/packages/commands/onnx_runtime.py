@@ -7,20 +7,25 @@ from typing import Annotated
 
 import typer
 
+from opdb.cli import completion
+from opdb.cli.help import App
 from opdb.cli.option_groups import DatabaseOptions, SourceOptions, with_option_groups
 from opdb.cli.options import EmulatedSoc, Json, known_op, open_catalog
 from opdb.cli.output import print_json
 from opdb.cli.package import Kernel, kernel_sources, package_app
+from opdb.cli.progress import working
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: App) -> None:
     """Nothing to do: importing this module adds the commands to the group ``package``."""
 
 
-@package_app.command()
+@package_app.command(example="opdb package ort LayerNorm -o library")
 @with_option_groups
 def ort(
-    ops: Annotated[list[str], typer.Argument(metavar="OP...", help="The ops of the library.")],
+    ops: Annotated[
+        list[str], typer.Argument(metavar="OP", help="The ops of the library.", autocompletion=completion.ops)
+    ],
     folder: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="DIR", help="Output folder; default: ./<name>.")
     ] = None,
@@ -33,7 +38,10 @@ def ort(
     database: DatabaseOptions = DatabaseOptions(),
     json: Json = False,
 ) -> None:
-    """Generate custom ops for ONNX Runtime from specs and kernels, and compile them."""
+    """Generate and compile custom ops for ONNX Runtime.
+
+    They are made from specs and kernels.
+    """
 
     from opdb.plugins.packages import ort_package
 
@@ -48,7 +56,8 @@ def ort(
         kernels=kernel_sources(kernel, database.specs),
         force=sources.force,
     )
-    library = None if sources.no_build else ort_package.build(root, name)
+    with working("compile the library"):
+        library = None if sources.no_build else ort_package.build(root, name)
     if json:
         print_json(
             {
@@ -64,7 +73,7 @@ def ort(
     print(f"build it with: make -C {root}" if library is None else f"library   {library}")
 
 
-@package_app.command()
+@package_app.command(example="opdb package onnx m.onnx --custom-ops libort.so --op-package libqnn.so")
 def onnx(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file with nodes of op packages.")],
     custom_ops: Annotated[
@@ -83,7 +92,10 @@ def onnx(
     qnn: Annotated[
         str | None,
         typer.Option(
-            "--qnn", metavar="VERSION", help="QNN's version; by default the newest with the provider."
+            "--qnn",
+            metavar="VERSION",
+            help="QNN's version; by default the newest with the provider.",
+            autocompletion=completion.sdks,
         ),
     ] = None,
     tolerance: Annotated[
@@ -91,7 +103,10 @@ def onnx(
     ] = 0.0,
     json: Json = False,
 ) -> None:
-    """Run an ONNX file on ONNX Runtime's CPU and, with op packages, through its QNN execution provider; compare."""
+    """Compare op packages in ONNX Runtime with its CPU.
+
+    Runs an ONNX file on ONNX Runtime's CPU and, with op packages, through its QNN execution provider.
+    """
     from dataclasses import asdict
 
     from opdb.execute.libraries import onnx_runtime
