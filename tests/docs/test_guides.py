@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from .pages import ROOT, Shell, blocks, forked_command
+from .. import forked_command
+from .pages import ROOT, blocks
+from .shell import Shell
 
 GUIDES = {p.stem: p for p in sorted((ROOT / "docs" / "guides").glob("*.md"))}
 SESSIONS = {name: [b.name for b in blocks(page) if b.kind == "console"] for name, page in GUIDES.items()}

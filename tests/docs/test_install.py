@@ -19,11 +19,23 @@ import pytest
 from opdb.core.install import DISTRIBUTION, add_extras
 from opdb.core.version import __version__
 
-from .pages import ROOT, Shell, blocks, commands
+from .pages import ROOT, blocks, commands
+from .shell import Shell
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 #: What people read: pages, messages, generated files, and the tools that print.
-READ = ("docs", "opdb", "codegen", "runtime", "generated", "specs", "examples", "tools", "benchmarks", "changelog.d")
+READ = (
+    "docs",
+    "opdb",
+    "codegen",
+    "runtime",
+    "generated",
+    "specs",
+    "examples",
+    "tools",
+    "benchmarks",
+    "changelog.d",
+)
 KINDS = {".md", ".py", ".j2", ".yaml", ".toml", ".html", ".txt", ".c", ".h", ".csv", ""}
 #: `pip install opdb`, with options and quotes, and `opdb[extra]`.
 STRANGER = (
@@ -56,7 +68,8 @@ def test_nothing_tells_anybody_to_install_opdb() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["pip install opdb", "pip install 'opdb[qnn]'", "pip install -U --no-deps opdb", "needs opdb[onnx,qnn]"]
+    "line",
+    ["pip install opdb", "pip install 'opdb[qnn]'", "pip install -U --no-deps opdb", "needs opdb[onnx,qnn]"],
 )
 def test_such_a_line_would_be_found(line: str) -> None:
     assert any(pattern.search(line) for pattern in STRANGER)
@@ -83,7 +96,17 @@ def test_every_extra_that_is_named_exists() -> None:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel that the quickstart's block builds from a copy of the sources."""
     folder = tmp_path_factory.mktemp("wheel")
-    not_source = (".git", ".venv*", "build", "dist", "report", "*.egg-info", "*.so", ".*_cache", "__pycache__")
+    not_source = (
+        ".git",
+        ".venv*",
+        "build",
+        "dist",
+        "report",
+        "*.egg-info",
+        "*.so",
+        ".*_cache",
+        "__pycache__",
+    )
     shutil.copytree(ROOT, folder / "path" / "to" / "opdb", ignore=shutil.ignore_patterns(*not_source))
     shell = Shell(folder, folder / "opdb.db")
     (block,) = [b for b in blocks(ROOT / "docs" / "quickstart.md") if b.name == "wheel"]
@@ -117,7 +140,10 @@ def test_the_install_blocks_work(page: Path, wheel: Path, tmp_path: Path) -> Non
     """
     shutil.copy(wheel, tmp_path)
     shell = Shell(tmp_path, tmp_path / "opdb.db")
-    shell.env |= {"PIP_NO_DEPS": "1", "XDG_DATA_HOME": os.environ.get("XDG_DATA_HOME", str(ROOT / ".venv" / "share"))}
+    shell.env |= {
+        "PIP_NO_DEPS": "1",
+        "XDG_DATA_HOME": os.environ.get("XDG_DATA_HOME", str(ROOT / ".venv" / "share")),
+    }
     for name in ("opdb", "python"):
         (tmp_path / ".bin" / name).unlink()
     shell.env["PATH"] = f"{tmp_path / 'venv' / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
