@@ -39,7 +39,10 @@ def test_every_page_has_its_outputs_and_every_command_is_in_them(first_hour: Mod
         page.stem
         for page in first_hour.all_pages()
         if (commands := [c for c in first_hour.commands(page) if not isinstance(c, first_hour.pages.Block)])
-        and (not (text := KEPT / f"{page.stem}.txt").is_file() or transcript.commands(text.read_text()) != commands)
+        and (
+            not (text := KEPT / f"{page.stem}.txt").is_file()
+            or transcript.commands(text.read_text()) != commands
+        )
     }
     assert stale == set()
     assert {t.stem for t in TEXTS} <= {page.stem for page in first_hour.all_pages()}

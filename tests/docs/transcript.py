@@ -45,7 +45,9 @@ class Step:
 
 def too_wide(step: Step) -> list[str]:
     """The lines that do not fit, of a command of opdb's; a word that is longer than the terminal may be."""
-    return [line for line in step.lines if len(line) > COLUMNS and " " in line.strip()] if step.is_ours else []
+    return (
+        [line for line in step.lines if len(line) > COLUMNS and " " in line.strip()] if step.is_ours else []
+    )
 
 
 def broken(step: Step, wide: Iterable[str]) -> list[str]:
