@@ -153,9 +153,8 @@ def of_operator(catalog: Catalog, cells: Sequence[Cell], backend: str) -> str:
             there = [c for c in mine if (c.run.flow, c.run.sdk, c.run.execution, c.run.date) == run]
             flow, sdk, execution, date = run
             chips = " ".join(sorted({c.run.soc for c in there}))
-            lines.append(
-                f"{precision}: {of_chips((c.run.soc, short(_of_flow(catalog, c), c)) for c in there)} ({flow}, {backend} {sdk}, {execution}, {chips}, {date})"
-            )
+            text = of_chips((c.run.soc, short(_of_flow(catalog, c), c)) for c in there)
+            lines.append(f"{precision}: {text} ({flow}, {backend} {sdk}, {execution}, {chips}, {date})")
     return "\n".join(lines) or NOT_KNOWN
 
 

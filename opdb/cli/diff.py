@@ -66,7 +66,7 @@ class DiffOptions:
     ] = Format.table
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="With --model: write to a file instead."),
+        typer.Option("--output", "-o", metavar="FILE", help="Write to a file instead."),
     ] = None
     quantize: Annotated[
         str | None,
@@ -105,7 +105,6 @@ class DiffOptions:
 
     def _check_catalog(self) -> None:
         only_models = {
-            "output": self.output is not None,
             "quantize": self.quantize is not None,
             "dtype": self.reading.dtype != "f32",
             "decompose": self.reading.decompose,
@@ -134,13 +133,16 @@ def diff(
     options: DiffOptions,
     a: Annotated[
         str | None,
-        typer.Argument(metavar="[A]", help="An SDK, or BACKEND[:SOC][@SDK]; e.g. 2.25, HTP:SM8450."),
+        typer.Argument(metavar="A", help="An SDK, or BACKEND[:SOC][@SDK]; e.g. 2.25, HTP:SM8450."),
     ] = None,
     b: Annotated[
-        str | None, typer.Argument(metavar="[B]", help="What it is compared with, in the same form.")
+        str | None, typer.Argument(metavar="B", help="What it is compared with, in the same form.")
     ] = None,
 ) -> None:
-    """Compare two SDKs, SoCs, or backends: ops, type rows, rules in force, measured verdicts; or what changes for a model."""
+    """Compare two SDKs, SoCs, or backends, for the catalog or for a model.
+
+    What differs in the catalog: ops, type rows, rules in force, measured verdicts.
+    """
     options.check(bool(a or b))
     if options.model is not None:
         from opdb.cli.diff_model import diff_model
@@ -166,5 +168,5 @@ def _diff_catalog(a: str | None, b: str | None, options: DiffOptions) -> bool:
     soc, sdk = (next(iter(listed(values)), None) for values in (options.soc, options.sdk))
     sides = [side(text, backend, soc, sdk) for text in (a, b)]
     rows = compare(store(options.db), sides[0], sides[1], options.op)
-    print_rows(rows, COLUMNS, options.form, f"{sides[0]} -> {sides[1]}")
+    print_rows(rows, COLUMNS, options.form, f"{sides[0]} -> {sides[1]}", options.output)
     return failing(rows, options.fail_on or ())

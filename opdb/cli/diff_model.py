@@ -37,7 +37,7 @@ def diff_model(model: str, options: DiffOptions) -> bool:
             "--model: name what to compare, e.g. --soc SM8650 --sdk 2.47,2.51, or --soc SM8550,SM8650"
         )
     sys.path.insert(0, "")
-    with Stages(quiet=True) as stages:
+    with Stages(("export", "check")) as stages:
         judge = Judge(model, dims, options.reading, options.quantize, recipe, floats, stages)
         coverages = [judge.coverage(target, f"check on {target}")[0] for target in targets]
     found = steps(coverages)
