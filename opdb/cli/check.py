@@ -14,8 +14,9 @@ import typer
 from opdb.cli.option_groups import ModelFileOptions, TargetOptions, with_option_groups
 from opdb.cli.options import Json, Lenient, Strict, Verbose, check_strictness
 from opdb.cli.quantization import asked_recipe
-from opdb.core import plugins
+from opdb.core import foreign, plugins
 from opdb.core.errors import OpdbError
+from opdb.core.files import check_writable
 from opdb.generated.constants.backends import DEFAULT
 
 if TYPE_CHECKING:
@@ -150,10 +151,17 @@ def check(
     """Check which nodes of a model a target takes, and why not the others; exit 1 if some fall back to the CPU."""
     from opdb.cli.progress import Stages
 
+    if options.verbose:
+        foreign.show()
     gates = options.gates()
     dims = options.model.dims()
     form = options.format()
     options.model.check()
+    check_writable(options.output)
+    if options.data is not None:
+        from opdb.execute.compile.calibration import check_source
+
+        check_source(options.data)
     recipe, floats = asked_recipe(options.quantize, options.model.dtype)
     target = options.target.target()
     target.context()  # raises for an unknown backend or SoC before the model is loaded

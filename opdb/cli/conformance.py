@@ -265,7 +265,7 @@ def report(
     db: Db = None,
 ) -> None:
     """Report results: table, JSON, JUnit, one HTML page with everything in it, or a site: a folder with a page per op."""
-    from opdb.core.files import write_atomically
+    from opdb.core.files import check_writable, write_atomically
     from opdb.measure.conformance.report import report as write
 
     opened = store(db)
@@ -273,6 +273,7 @@ def report(
     if chosen is ReportFormat.site:
         _write_site(opened, output, run, force)
         return
+    check_writable(output)
     with_gaps = gaps or chosen is ReportFormat.html
     text = write(opened.load_catalog(), opened, chosen.value, run=run, with_gaps=with_gaps)
     if output is None:

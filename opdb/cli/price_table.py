@@ -58,7 +58,7 @@ def build_table(
     of op left out; in fp16, 8a8w and 16a8w.  Prices are fitted to what that changes.  The figures printed are rank
     correlations and shares of right signs, against the simulation.  docs/guides/cost.md says more.
     """
-    from opdb.core.files import write_atomically
+    from opdb.core.files import check_writable, write_atomically
     from opdb.lower.prices import written
     from opdb.measure.cost import Simulator
     from opdb.measure.cost.price_fit.accuracy import checks
@@ -70,6 +70,8 @@ def build_table(
     if not names:
         raise OpdbError("no model; give some, or a file of them with --models")
     check_timeout(timeout)
+    check_writable(output)
+    check_writable(kept, option="--pairs")
     with Simulator(soc, libraries=qnn or QNN, timeout=timeout) as simulator:
         simulator.check_chip()
         pairs = measured(simulator, [*_programs(names)], kept, _say)

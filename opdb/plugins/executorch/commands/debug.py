@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,8 @@ import typer
 
 from opdb.cli.options import Format, Timeout
 from opdb.cli.output import print_rows
-from opdb.core.errors import OpdbError
+from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.files import check_writable
 
 if TYPE_CHECKING:
     from opdb.plugins.executorch.delegate.debug import OpRow, Report
@@ -60,6 +62,8 @@ def debug_program(
 
     The program runs in a child process by ExecuTorch's runtime.  HTP's cycles and times are those of the emulation here.
     """
+    _check(model, etrecord or model.with_suffix(".etrecord"))
+    check_writable(output)
     from opdb.plugins.executorch.delegate.debug import debug
 
     report = debug(
@@ -73,6 +77,23 @@ def debug_program(
     typer.echo(_said(report), err=True)
     if report.first is not None:
         raise typer.Exit(1)
+
+
+def _check(model: Path, etrecord: Path) -> None:
+    """Raises OpdbError for files of another kind, before ExecuTorch is imported, which takes seconds."""
+    from opdb.plugins.executorch.commands.pte import MAGIC
+
+    if not model.is_file():
+        raise OpdbError(f"{model}: no such file")
+    with model.open("rb") as opened:
+        if not opened.read(MAGIC.stop)[MAGIC].startswith(b"ET"):
+            raise OpdbError(f"{model}: not an ExecuTorch program (.pte)")
+    if not etrecord.is_file():
+        raise OpdbError(
+            f"{etrecord}: no such file; lower {model} with OpdbPartitioner and save its ETRecord there"
+        )
+    if find_spec("executorch") is None:
+        raise MissingExtra("ExecuTorch", "executorch")
 
 
 def _inputs(path: Path | None) -> tuple[Any, ...] | None:

@@ -11,7 +11,7 @@ import typer
 from opdb.cli.output import print_json
 from opdb.cli.progress import Stages
 from opdb.cli.quantization import Calibrated, Calibration
-from opdb.cli.run_report import EMULATION, figures_text
+from opdb.cli.run_report import EMULATION, figures_text, warn_not_finite
 from opdb.core.errors import OpdbError
 from opdb.core.files import write_atomically
 from opdb.generated.constants.backends import BACKENDS
@@ -160,6 +160,7 @@ def run_program(
     environment = env.prepare()
     inputs, results = program_ends(pte, environment=environment, timeout=timeout)
     fed = feed(specs, inputs)
+    warn_not_finite(fed)
     run = execute_program(
         pte, [fed[t.name] for t in inputs], environment=environment, repeat=repeat, timeout=timeout
     )
