@@ -16,8 +16,9 @@ from opdb.cli.option_groups import ModelFileOptions, with_option_groups
 from opdb.cli.options import Json, Lenient, Strict, Verbose, check_strictness
 from opdb.cli.quantization import asked_recipe
 from opdb.cli.targets import SeveralTargetsOptions
-from opdb.core import plugins
+from opdb.core import foreign, plugins
 from opdb.core.errors import OpdbError
+from opdb.core.files import check_writable
 
 if TYPE_CHECKING:
     from opdb.catalog.targets.target import Target
@@ -136,10 +137,17 @@ def check(
     """
     from opdb.cli.progress import Stages
 
+    if options.verbose:
+        foreign.show()
     gates = options.gates()
     dims = options.model.dims()
     form = options.format()
     options.model.check()
+    check_writable(options.output)
+    if options.data is not None:
+        from opdb.execute.compile.calibration import check_source
+
+        check_source(options.data)
     recipe, floats = asked_recipe(options.quantize, options.model.dtype)
     targets = options.targets.targets()
     sys.path.insert(0, "")
