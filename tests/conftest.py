@@ -48,6 +48,9 @@ EXPECTED_TREE = os.environ.get("OPDB_EXPECT_TREE")
 POSTGRES_URL = os.environ.get("OPDB_TEST_POSTGRES_URL")
 NO_POSTGRES = "OPDB_TEST_POSTGRES_URL is not set; `tools/with-postgres pytest` sets it"
 
+# Where the machine is slow, lines about progress would be among the messages that tests compare.
+os.environ.setdefault("OPDB_PROGRESS", "0")
+
 # The same examples on every run; HYPOTHESIS_PROFILE=random looks for new ones.
 settings.register_profile("fixed", deadline=None, derandomize=True, database=None)
 settings.register_profile("random", deadline=None, print_blob=True)

@@ -12,7 +12,7 @@ VARIABLE = "_OPDB_COMPLETE"
 
 def script(shell: str) -> str:
     """The text that a shell reads when it starts."""
-    from typer.completion import get_completion_script
+    from typer.completion import get_completion_script  # type: ignore[attr-defined]  # Typer's own, re-exported
 
     return get_completion_script(prog_name="opdb", complete_var=VARIABLE, shell=shell)
 
@@ -21,7 +21,7 @@ def words() -> list[str]:
     """What is typed so far if a shell asks for words, and opdb gets ready to answer; else nothing."""
     if VARIABLE not in os.environ:
         return []
-    from typer.completion import completion_init
+    from typer.completion import completion_init  # type: ignore[attr-defined]  # Typer's own, re-exported
 
     completion_init()
     typed = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")

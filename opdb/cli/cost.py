@@ -32,7 +32,8 @@ class _Costs(Group):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         known = bool(args) and args[0] in self.commands
-        return super().parse_args(ctx, args if known else [ESTIMATE, *args])
+        parsed: list[str] = super().parse_args(ctx, args if known else [ESTIMATE, *args])
+        return parsed
 
     def get_help(self, ctx: Any) -> str:
         estimate = self.commands[ESTIMATE]

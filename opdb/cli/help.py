@@ -49,7 +49,7 @@ class App(typer.Typer):
             **words,
         )
 
-    def command(  # type: ignore[override]  # only what opdb uses of Typer's
+    def command(
         self,
         name: str | None = None,
         *,
@@ -101,14 +101,14 @@ class _Help:
         return super().parse_args(ctx, args)  # type: ignore[misc]  # the class that this is mixed into
 
 
-class Command(_Help, TyperCommand):
+class Command(_Help, TyperCommand):  # type: ignore[misc]  # a mix-in's signatures are looser
     """A command with opdb's help."""
 
 
-class Group(_Help, TyperGroup):
+class Group(_Help, TyperGroup):  # type: ignore[misc]  # as above
     """A group of commands with opdb's help."""
 
-    def format_options(self, ctx: Context, formatter: Any) -> None:
+    def format_options(self, ctx: Any, formatter: Any) -> None:
         super().format_options(ctx, formatter)
         for title, commands in grouped(self, ctx):
             with formatter.section(title):
@@ -118,7 +118,7 @@ class Group(_Help, TyperGroup):
 def grouped(group: TyperGroup, ctx: Context) -> Iterator[tuple[str, list[tuple[str, Any]]]]:
     """The headings of a group's help, each with its commands by name."""
     shown = [(name, found) for name in group.list_commands(ctx) if not (found := group.commands[name]).hidden]
-    panels = {name: command.rich_help_panel for name, command in shown}
+    panels = {name: getattr(command, "rich_help_panel", None) for name, command in shown}
     if not any(isinstance(panel, str) for panel in panels.values()):
         yield "Commands", shown
         return

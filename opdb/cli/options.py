@@ -154,11 +154,12 @@ Lenient = Annotated[bool, typer.Option("--lenient", help="Errata of the library 
 
 def _print_passes(asked: bool) -> None:
     if asked:
-        from opdb.cli.output import print_json
+        from json import dumps
+
         from opdb.lower.passes import PASSES
 
         if "--json" in sys.argv:  # Typer reads the options that end a command before the others
-            print_json([{"name": p.name, "exact": p.exact, "about": p.about} for p in PASSES])
+            print(dumps([{"name": p.name, "exact": p.exact, "about": p.about} for p in PASSES], indent=2))
             raise typer.Exit
         width = max(len(p.name) for p in PASSES)
         for p in PASSES:

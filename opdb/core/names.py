@@ -12,8 +12,8 @@ def spelled(name: str, known: Iterable[str]) -> str:
 
 
 def counted(number: int, word: str, words: str = "") -> str:
-    """A number with its noun, e.g. "1 node", "2 nodes", "1,204 nodes"; ``words``: the plural if it is not ``word`` + s."""
-    return f"{number:,} {word if number == 1 else words or f'{word}s'}"
+    """A number with its noun, e.g. "1 node", "2 nodes"; ``words``: the plural if it is not ``word`` + s."""
+    return f"{number} {word if number == 1 else words or f'{word}s'}"
 
 
 def plural(number: int, one: str, many: str) -> str:
