@@ -108,7 +108,7 @@ def read(reader: Reader) -> Support:
 
 
 _ROWS = """
-SELECT op, type_row, backend, cells, COALESCE(soc, '') AS soc, sdk, CASE WHEN 'no' IN (validates,finalizes,executes) THEN 'no' WHEN matches='no' THEN 'yes, except' WHEN 'yes' IN (validates, matches) THEN 'yes' ELSE 'not known' END AS status, COALESCE(errata, reason) AS why FROM v_support
+SELECT op, type_row, backend, cells, COALESCE(soc, '') AS soc, sdk, status, why FROM v_support
 WHERE COALESCE(soc, '') IN @firsts AND type_row IS NOT NULL AND cells IS NOT NULL AND COALESCE(execution, '') <> 'device'
 ORDER BY op, place, type_row, soc, sdk_number"""
 
