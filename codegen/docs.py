@@ -71,7 +71,7 @@ class ParamDoc:
 
 
 def view(catalog: Catalog, name: str) -> dict[str, Any]:
-    """What a page about an op shows, by name; for docs/ops/<Op>.md and for the site."""
+    """What a page says of an op's definition; for docs/ops/<Op>.md and for the site."""
     op = catalog.compiled(name)
     definition = op.definition
     uses = _uses(op)
@@ -83,7 +83,6 @@ def view(catalog: Catalog, name: str) -> dict[str, Any]:
         "params": [_param(n, d, uses) for n, d in definition.params.items()],
         "groups": _groups(op),
         "tables": _tables(op),
-        "measured": statuses.page(catalog, op),
         "errata": catalog.errata_of(name),
         "mappings": [(t, m, _arguments(m), _ignored(t, m)) for t, m in catalog.mappings(name).items()],
         "schema": torch_ops.schema(op),
@@ -101,7 +100,12 @@ def pages(catalog: Catalog, name: str) -> Iterable[Artifact]:
     inputs = (*specs_of(catalog, name), *dict.fromkeys(families), *errata, evidence.input_path())
     yield Artifact(
         f"generated/docs/ops/{name}.md",
-        render("op.md.j2", **view(catalog, name), erratum_path=record_path),
+        render(
+            "op.md.j2",
+            **view(catalog, name),
+            measured=statuses.page(catalog, catalog.compiled(name)),
+            erratum_path=record_path,
+        ),
         inputs,
         "markdown",
     )

@@ -6,26 +6,25 @@ do not depend on the chip.
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+from opdb.catalog.query import pivot
+from opdb.catalog.query.sdk_ranges import ranges
 from opdb.catalog.store.reader import Reader
 from opdb.core.sdk import version
 
-YES, EXCEPT, NO, UNKNOWN = "yes", "yes, except", "no", "not known"
-WORDS = (YES, EXCEPT, NO, UNKNOWN)
-#: The word for several type rows of a kind of numbers, if they differ: the first that is there, and EXCEPT if NO is there besides.
-_OF_SEVERAL = (EXCEPT, YES, UNKNOWN, NO)
-
 
 class Status(NamedTuple):
-    """A word of WORDS, and the condition or the reason ("" if there is none)."""
+    """A word of opdb.catalog.evidence.status, the condition or the reason ("" if there is none), and what `opdb query` has besides."""
 
     word: str
     why: str
+    errata: str = ""
+    declared: str = ""
 
 
 @dataclass(frozen=True)
@@ -40,12 +39,7 @@ class TypeRow:
     @property
     def kind(self) -> str:
         """The kind of numbers, e.g. FP16; INT8 for INT8_2_47, which was found by asking that SDK's library."""
-        return kind_of(self.ident)
-
-
-def kind_of(type_row: str) -> str:
-    config = type_row.split(".")[1] if type_row.count(".") == 2 else type_row
-    return re.sub(r"_\d+_\d+$", "", config).upper()
+        return pivot.kind(self.ident)
 
 
 @dataclass(frozen=True)
@@ -55,6 +49,7 @@ class Support:
     rows: dict[str, list[TypeRow]]
     members: dict[str, tuple[str, ...]]
     sdks: dict[str, tuple[str, ...]]
+    _of_kinds: dict[tuple[str, str, str, str, str], Status | None] = field(default_factory=dict, repr=False)
 
     @cached_property
     def part_of(self) -> dict[str, str]:
@@ -62,33 +57,29 @@ class Support:
 
     def kinds(self, backend: str) -> list[str]:
         """The kinds of numbers that the backend's rows have, the most frequent first."""
-        counts: dict[str, int] = {}
-        for rows in self.rows.values():
-            for kind in {r.kind for r in rows if r.backend == backend}:
-                counts[kind] = counts.get(kind, 0) + 1
+        counts = Counter(kind for _, of, kind in self._by_kind if of == backend)
         return sorted(counts, key=lambda k: (-counts[k], k))
 
     def of_kind(self, op: str, backend: str, kind: str, part: str, sdk: str) -> Status | None:
-        """The status of an op for a kind of numbers; None if no documents or libraries have such types."""
-        found = [
-            s
-            for r in self.rows.get(op, ())
-            if r.backend == backend and r.kind == kind and (s := r.statuses.get((part, sdk)))
-        ]
-        return together(found) if found else None
+        """The status of an op for a kind of numbers, as `opdb query support --pivot` has it; None if nothing has such types."""
+        key = (op, backend, kind, part, sdk)
+        if key not in self._of_kinds:
+            found = [
+                {"status": s.word, "why": s.why, "errata": s.errata, "declared": s.declared, "cells": r.cells}
+                for r in self._by_kind.get((op, backend, kind), ())
+                if (s := r.statuses.get((part, sdk)))
+            ]
+            cell = pivot.of_kind(found) if found else None
+            self._of_kinds[key] = cell and Status(cell.word, cell.why or ", ".join(cell.exceptions))
+        return self._of_kinds[key]
 
-
-def together(found: Sequence[Status]) -> Status:
-    """One status for several type rows of a kind."""
-    words = {s.word for s in found}
-    whys = list(dict.fromkeys(s.why for s in found if s.why and s.word in (EXCEPT, NO)))
-    if words == {NO}:
-        return Status(NO, "; ".join(whys))
-    word = next(w for w in _OF_SEVERAL if w in words)
-    if word == YES and words & {NO, UNKNOWN}:
-        refused = sum(s.word != YES for s in found)
-        return Status(EXCEPT, "; ".join([f"{refused} of {len(found)} combinations of types are not taken", *whys]))
-    return Status(word, "; ".join(whys))
+    @cached_property
+    def _by_kind(self) -> dict[tuple[str, str, str], list[TypeRow]]:
+        made: dict[tuple[str, str, str], list[TypeRow]] = {}
+        for op, rows in self.rows.items():
+            for r in rows:
+                made.setdefault((op, r.backend, r.kind), []).append(r)
+        return made
 
 
 def read(reader: Reader) -> Support:
@@ -101,20 +92,16 @@ def read(reader: Reader) -> Support:
     sdks: dict[str, set[str]] = {}
     for r in reader.rows(_ROWS, firsts=sorted(first)):
         row = rows.setdefault(r["op"], {}).setdefault(r["type_row"], TypeRow(r["type_row"], r["backend"], r["cells"]))
-        row.statuses[r["soc"], r["sdk"]] = Status(r["status"], _sentence(r["why"]))
+        row.statuses[r["soc"], r["sdk"]] = Status(r["status"], r["why"] or "", r["errata"], r["declared"])
         sdks.setdefault(r["backend"], set()).add(r["sdk"])
     ordered = {b: tuple(sorted(found, key=version)) for b, found in sdks.items()}
     return Support({op: list(found.values()) for op, found in rows.items()}, first, ordered)
 
 
 _ROWS = """
-SELECT op, type_row, backend, cells, COALESCE(soc, '') AS soc, sdk, status, why FROM v_support
+SELECT op, type_row, backend, cells, COALESCE(soc, '') AS soc, sdk, status, why, COALESCE(errata, '') AS errata, declared FROM v_support
 WHERE COALESCE(soc, '') IN @firsts AND type_row IS NOT NULL AND cells IS NOT NULL AND COALESCE(execution, '') <> 'device'
 ORDER BY op, place, type_row, soc, sdk_number"""
-
-
-def _sentence(why: str | None) -> str:
-    return "" if why is None else why
 
 
 # -- matrices
@@ -161,27 +148,17 @@ def _matrix(support: Support, backend: str, rows: list[TypeRow]) -> Matrix:
 
 
 def _cell(statuses: Iterable[Status | None], sdks: Sequence[str], notes: dict[str, int]) -> Cell:
-    runs: list[tuple[list[str], Status]] = []
+    found: dict[Status, list[str]] = {}
     for sdk, status in zip(sdks, statuses, strict=True):
-        if status is None:
-            continue
-        if runs and runs[-1][1] == status:
-            runs[-1][0].append(sdk)
-        else:
-            runs.append(([sdk], status))
-    whole = len(runs) == 1
+        if status is not None:
+            found.setdefault(status, []).append(sdk)
     return Cell(
         tuple(
             (
-                "" if whole else sdk_range(where),
+                "" if len(found) == 1 else ranges(tuple(where), tuple(sdks)),
                 status.word,
                 notes.setdefault(status.why, len(notes) + 1) if status.why else 0,
             )
-            for where, status in runs
+            for status, where in found.items()
         )
     )
-
-
-def sdk_range(sdks: Sequence[str]) -> str:
-    """E.g. 2.47-2.51."""
-    return sdks[0] if len(sdks) == 1 else f"{sdks[0]}-{sdks[-1]}"

@@ -17,6 +17,7 @@ from opdb.judge.errata.records import RECORDS
 from opdb.judge.samples import kernel_types, sample_config
 from opdb.judge.validate import check
 from opdb.plugins.site.facts import CHIP, Facts
+from opdb.runtime.errata import PREFER_OTHER
 from opdb.spec.definitions import CompiledOp
 
 #: Types that an example begins with, the first that the target takes.
@@ -93,8 +94,9 @@ def _rows(module: Any, backend: str) -> list[dict[str, Any]]:
 
 @cache
 def _avoided(erratum: str) -> bool:
+    """As ``opdb.judge.errata.policy.excludes`` on a device."""
     record = RECORDS[erratum]
-    return decide(record, Target(record.backend)) == AVOID
+    return decide(record, Target(record.backend)) == AVOID and record.workaround != PREFER_OTHER
 
 
 def examples(compiled: CompiledOp, backends: tuple[str, ...]) -> list[OpConfig]:

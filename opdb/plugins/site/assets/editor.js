@@ -80,21 +80,23 @@ const line = v => el("li", {}, known(v.rule) ? linked(v.rule) : v.rule, ": ", v.
 function drawVerdict() {
   const aim = asked(), { verdict, violations } = validator.verdict(config, aim), place = `${aim.name}${aim.soc ? " of " + aim.soc : ""}, QNN ${aim.version}`;
   const faults = violations.filter(v => v.strength === "erratum"), avoided = faults.filter(v => DATA.avoided.includes(v.erratum)), rules = violations.filter(v => v.strength !== "erratum");
-  const [kind, words] = verdict === "reject" ? ["x", `no: ${place} refuses it`] : verdict === "unknown" ? ["u", `not known: a rule of ${place} cannot be evaluated`] : avoided.length ? ["e", `the rules of ${place} accept it, but a known fault of the library makes it fail`]
-    : faults.length ? ["e", `yes: ${place} takes it, with a known fault`] : ["y", `yes: ${place} takes it`];
-  const parts = [el("p", {}, el("span", { className: `s ${kind}`, textContent: words.split(":")[0].length < 12 ? words.split(":")[0] : "yes, except" }), " ", words.split(":")[0].length < 12 ? words.slice(words.indexOf(":") + 2) : words)];
+  const [kind, word, text] = verdict === "reject" ? ["x", "no", `${place} refuses it.`] : verdict === "unknown" ? ["u", "not known", `a rule of ${place} cannot be evaluated.`]
+    : avoided.length ? ["e", "yes, except", `the rules of ${place} allow it, but it meets a fault of the library that opdb avoids.`]
+    : faults.length ? ["e", "yes, except", `${place} takes it; it meets a known fault of the library.`] : ["y", "yes", `${place} takes it.`];
+  const parts = [el("p", {}, el("span", { className: `s ${kind}`, textContent: word }), " ", text)];
   if (rules.length) parts.push(el("ul", {}, ...rules.map(line)));
   if (faults.length) parts.push(el("p", { textContent: "Known faults of the library that it meets:" }), el("ul", {}, ...faults.map(line)));
   const near = verdict === "accept" && !avoided.length ? null : new Nearest(validator, aim).find(config);
-  if (near) parts.push(el("p", {}, el("b", { textContent: "Nearest accepted: " }), near.advice || near.changes.join(", "), " ", el("button", { type: "button", id: "use", textContent: near.advice ? "Show an example" : "Use it", onclick: () => change(near.config) })));
+  if (near) parts.push(el("p", {}, el("b", { textContent: "Nearest accepted: " }), near.advice || near.changes.join(", "), near.left.length ? ` (a known fault remains: ${near.left.join(", ")})` : "", " ", el("button", { type: "button", id: "use", textContent: near.advice ? "Show an example" : "Use it", onclick: () => change(near.config) })));
   else if (verdict === "reject") parts.push(el("p", { textContent: "No accepted configuration was found near it." }));
   $("verdict").replaceChildren(...parts);
 }
 
-function show() {
+function show(changed = true) {
   drawFields();
   $("json").value = jsonOf(config);
   drawVerdict();
+  if (!changed) return; // an anchor stays in the address
   const more = { backend: target.name, ...(KNOWN.reads.includes(target.name) ? { soc: target.soc } : {}), sdk: target.sdk, config: JSON.stringify(written(config), (_, v) => typeof v === "bigint" ? Number(v) : v) };
   history.replaceState(null, "", "#" + new URLSearchParams(more));
 }
@@ -107,6 +109,6 @@ $("config").addEventListener("submit", event => event.preventDefault());
 const ready = Validator.open(WASM, DATA).then(made => {
   validator = made;
   config = startTarget() ?? read(DATA.examples[0]);
-  show();
+  show(false);
 });
 ready.catch(error => $("verdict").replaceChildren(el("p", { textContent: `The validator did not start: ${error.message}` })));

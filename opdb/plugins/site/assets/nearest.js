@@ -236,30 +236,41 @@ class Nearest {
     this.op = validator.op;
     this.target = target;
     this.tried = 0;
+    this.strict = true;
     const slots = [...this.op.inputs, ...this.op.outputs].map(s => s.name), number = target.sdk;
     this.rows = (this.op.rows[target.name] ?? []).filter(r => r.since <= number && (!r.until || number <= r.until) && (!r.needs || target[r.needs]))
       .map(r => ({ cells: Object.fromEntries(slots.map((s, i) => [s, r.cells[i]])) }));
   }
 
-  /* The rules that forbid a config, and the errata that opdb avoids. */
+  /* The rules that forbid a config and, if the search is strict, the errata that opdb avoids. */
   broken(config) {
     this.tried++;
-    return this.validator.violations(config, this.target).filter(v => v.strength === "require" || (v.strength === "erratum" && this.op.avoided.includes(v.erratum)));
+    return this.validator.violations(config, this.target).filter(v => v.strength === "require" || (this.strict && this.isAvoided(v)));
   }
+  isAvoided(v) { return v.strength === "erratum" && this.op.avoided.includes(v.erratum); }
 
-  /* { config, changes: texts, advice } or null if the config is accepted or nothing helps. */
+  /* { config, changes: texts, advice } or null if the config is accepted or nothing helps.  First without known faults of the library. */
   find(config) {
-    const bare = { ...config, inputs: config.inputs.map(t => ({ ...t, data: null })) }, broken = this.broken(bare);
-    if (!broken.length) return null;
-    let found = this.run(bare, broken), advice = "";
-    const others = found && [...bare.inputs, ...bare.outputs].some((t, i) => far(t.dtype, [...found.inputs, ...found.outputs][i].dtype) >= 10);
-    if ((!found || others) && broken.some(v => v.got.includes(".rank = "))) found = this.reshaped(bare) ?? found;
-    if (!found) {
-      found = this.op.examples.map(read).find(e => !this.broken(e).length) ?? null;
-      const of = broken.filter(v => /\.(rank|shape) = /.test(v.got));
-      advice = found ? "only with other data: " + [...new Set((of.length ? of : broken).map(v => v.sentence))].join("; ") : "";
+    const bare = { ...config, inputs: config.inputs.map(t => ({ ...t, data: null })) };
+    let found = null, advice = "";
+    for (this.strict of [true, false]) {
+      const broken = this.broken(bare);
+      if (!broken.length) return this.strict ? null : found;
+      found = this.run(bare, broken);
+      const others = found && [...bare.inputs, ...bare.outputs].some((t, i) => far(t.dtype, [...found.inputs, ...found.outputs][i].dtype) >= 10);
+      if ((!found || others) && broken.some(v => v.got.includes(".rank = "))) found = this.reshaped(bare) ?? found;
+      if (found) break;
     }
-    return found && { config: found, changes: changes(bare, found, this.op), advice };
+    if (!found) {
+      const broken = this.broken(bare), of = broken.filter(v => /\.(rank|shape) = /.test(v.got));
+      this.strict = true;
+      found = this.rebuilt(bare);
+      const data = found && found.inputs.some((t, i) => !bare.inputs[i] || bare.inputs[i].type === "NULL" || !same(t.shape, bare.inputs[i].shape));
+      advice = data ? "only with other data: " + [...new Set((of.length ? of : broken).map(v => v.sentence))].join("; ") : "";
+    }
+    if (!found) return null;
+    const left = this.validator.violations(found, this.target).filter(v => this.isAvoided(v)).map(v => v.erratum);
+    return { config: found, changes: changes(bare, found, this.op), advice, left };
   }
 
   run(config, broken) {
@@ -319,6 +330,34 @@ class Nearest {
       }
     }
     return null;
+  }
+
+  /* An accepted example with as many parts of the refused config as the validator takes: all, inputs or parameters, then one after the other. */
+  rebuilt(config) {
+    const distance = c => changes(config, c, this.op).length, makes = this.op.examples.map(read).filter(e => !this.broken(e).length);
+    const given = slotNames(config.inputs, this.op.inputs);
+    const best = makes.map(example => {
+      let made = { ...example, inputs: example.inputs.map((t, i) => ({ ...t, name: slotNames(example.inputs, this.op.inputs)[i] })) };
+      const better = candidate => {
+        const shapes = this.shapes(candidate), outputs = candidate.outputs.map((t, i) => shapes?.[i] ? { ...t, shape: shapes[i] } : t), next = { ...candidate, outputs };
+        if (distance(next) < distance(made) && !this.broken(next).length) made = next;
+      };
+      const inputs = config.inputs.map((t, i) => ({ ...t, name: given[i] })), outputs = made.outputs.map((t, i) => config.outputs[i] && config.outputs[i].type !== "NULL" ? { ...config.outputs[i], name: t.name } : t);
+      for (const part of [{ inputs, params: config.params, outputs }, { inputs, params: config.params }, { inputs, outputs }, { inputs }, { params: config.params }, { outputs }]) better({ ...made, ...part });
+      for (const name of new Set([...config.params, ...made.params].map(p => p.name))) {
+        const was = config.params.find(p => p.name === name);
+        better({ ...made, params: [...made.params.filter(p => p.name !== name), ...(was ? [was] : [])] });
+      }
+      for (const t of inputs) {
+        const at = made.inputs.findIndex(u => u.name === t.name);
+        if (at < 0) { if (t.type !== "NULL") better({ ...made, inputs: [...made.inputs, t] }); continue; }
+        for (const fresh of [t, { ...made.inputs[at], shape: t.shape }, { ...t, shape: made.inputs[at].shape }, { ...made.inputs[at], dtype: t.dtype, quant: t.quant }, { ...made.inputs[at], type: t.type }])
+          if (fresh.type !== "NULL") better({ ...made, inputs: made.inputs.map((u, i) => i === at ? fresh : u) });
+      }
+      config.outputs.forEach((t, i) => { if (made.outputs[i] && t.type !== "NULL") for (const fresh of [{ ...t, shape: made.outputs[i].shape }, { ...made.outputs[i], type: t.type }]) better({ ...made, outputs: made.outputs.map((u, k) => k === i ? { ...fresh, name: u.name } : u) }); });
+      return made;
+    }).sort((a, b) => distance(a) - distance(b))[0];
+    return best ?? null;
   }
 
   /* `made` with inferred outputs; null if they have another number of elements. */

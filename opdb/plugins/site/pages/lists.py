@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from opdb.catalog.evidence.status import WORDS
 from opdb.core.version import __version__
 from opdb.plugins.site.facts import CHIP, Facts
 from opdb.plugins.site.page import KINDS, Page
-from opdb.plugins.site.support import WORDS
 
 #: What a list says at its beginning.
 ABOUT = {

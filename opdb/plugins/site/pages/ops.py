@@ -49,7 +49,7 @@ def _page(facts: Facts, name: str, live: bool) -> Page:
         "quantization": [{"name": key, "rule": value} for key, value in view["quant"]],
         "kernel": None if definition.kernel is None else {"function": definition.kernel.function, "dtypes": list(definition.kernel.dtypes)},
         "samples": view["samples"],
-        "measured_with": view["measured"][2],
+        "measured_with": [line for m in found for line in facts.measured_with(m.backend)],
     }
     asked = verdicts.about(facts, name)
     return Page(
