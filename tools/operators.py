@@ -37,15 +37,32 @@ from opdb.programs.tflite.model import to_onnx  # noqa: E402
 
 FILE = ROOT / "opdb" / "programs" / "operators.json"
 #: Tests with models of operators that ONNX has no tests of.
-MODELS = ("test_quantized.py", "test_quantized_files.py", "test_transformers.py", "test_graph.py", "test_qdq.py")
+MODELS = (
+    "test_quantized.py",
+    "test_quantized_files.py",
+    "test_transformers.py",
+    "test_graph.py",
+    "test_qdq.py",
+)
 #: The oldest opset that opdb reads.
 OLDEST = 7
 #: Bookkeeping of PyTorch; nothing that a model computes.
-NOT_OPERATORS = ("aten.detach", "aten.lift_fresh", "aten._local_scalar_dense", "aten.is_", "aten.sym_", "prim", "_c10d", "profiler")
+NOT_OPERATORS = (
+    "aten.detach",
+    "aten.lift_fresh",
+    "aten._local_scalar_dense",
+    "aten.is_",
+    "aten.sym_",
+    "prim",
+    "_c10d",
+    "profiler",
+)
 #: Domains in the names of operators; those of chains are joined by opdb itself.
 DOMAINS = {domain: f"{domain}." if domain else "" for domain in OF_DOMAINS if not domain.startswith("opdb")}
 BY_FUNCTION = {
-    id(operator.function): f"{prefix}{name}" for domain, prefix in DOMAINS.items() for name, operator in OF_DOMAINS[domain].items()
+    id(operator.function): f"{prefix}{name}"
+    for domain, prefix in DOMAINS.items()
+    for name, operator in OF_DOMAINS[domain].items()
 }
 
 
@@ -106,9 +123,21 @@ def of_onnx() -> dict[str, Any]:
                 computed.add(name)
             except (OpdbError, RuntimeError, ValueError, IndexError, TypeError, AttributeError):
                 continue  # a form of the operator that opdb does not read
-        pytest.main(["-q", "-n", "0", "-m", "", *(str(ROOT / "tests" / "programs" / "onnx" / name) for name in MODELS)])
+        pytest.main(
+            [
+                "-q",
+                "-n",
+                "0",
+                "-m",
+                "",
+                *(str(ROOT / "tests" / "programs" / "onnx" / name) for name in MODELS),
+            ]
+        )
     made = {n: sorted(found.get(n) or expanded.get(n, ())) for n in sorted({*found, *expanded})}
-    return {n: {"host": n not in readable, "torch": names if names or n in computed else None} for n, names in made.items()}
+    return {
+        n: {"host": n not in readable, "torch": names if names or n in computed else None}
+        for n, names in made.items()
+    }
 
 
 def of_tflite() -> dict[str, Any]:
@@ -131,14 +160,18 @@ def main() -> int:
         warnings.simplefilter("ignore")
         made = {"onnx": of_onnx(), "tflite": of_tflite()}
     lines = [
-        f'"{kind}": {{\n' + ",\n".join(f"{json.dumps(n)}: {json.dumps(about)}" for n, about in operators.items()) + "\n}"
+        f'"{kind}": {{\n'
+        + ",\n".join(f"{json.dumps(n)}: {json.dumps(about)}" for n, about in operators.items())
+        + "\n}"
         for kind, operators in made.items()
     ]
     text = "{\n" + ",\n".join(lines) + "\n}\n"
     if check:
         return int(FILE.read_text(encoding="utf-8") != text)
     FILE.write_text(text, encoding="utf-8")
-    print(f"{FILE.relative_to(ROOT)}: {len(made['onnx'])} operators of ONNX, {len(made['tflite'])} of TensorFlow Lite")
+    print(
+        f"{FILE.relative_to(ROOT)}: {len(made['onnx'])} operators of ONNX, {len(made['tflite'])} of TensorFlow Lite"
+    )
     return 0
 
 

@@ -83,14 +83,22 @@ class Facts:
     def measured_with(self, backend: str) -> list[str]:
         """The measurements of a backend, e.g. HTP 2.47: onnxruntime-qnn 2.3.0, emulator, 2026-11-27."""
         mine = (r for r in self.runs if r["backend"] == backend)
-        lines = (f"{backend} {r['sdk']}: {r['package']} {r['package_version']}, {r['execution']}, {r['measured']}" for r in mine)
+        lines = (
+            f"{backend} {r['sdk']}: {r['package']} {r['package_version']}, {r['execution']}, {r['measured']}"
+            for r in mine
+        )
         return sorted(set(lines), key=lambda line: (version(line.split()[1].rstrip(":")), line))
 
     @cached_property
     def popular(self) -> Mapping[str, int]:
         """Chips that were measured, before all others."""
         measured = {r["soc"] for r in self.runs}
-        return {c: i for i, c in enumerate(sorted(self.chips, key=lambda c: (c not in measured, not self.chips[c]["names"], c)))}
+        return {
+            c: i
+            for i, c in enumerate(
+                sorted(self.chips, key=lambda c: (c not in measured, not self.chips[c]["names"], c))
+            )
+        }
 
 
 def short(sdk: str) -> str:

@@ -72,7 +72,13 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters |= {"with_errata": with_errata, "soft": soft, "embedded": lambda data: Markup(embedded(data)), "word": word, "file": file_name}
+    made.filters |= {
+        "with_errata": with_errata,
+        "soft": soft,
+        "embedded": lambda data: Markup(embedded(data)),
+        "word": word,
+        "file": file_name,
+    }
     return made
 
 

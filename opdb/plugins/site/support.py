@@ -91,7 +91,9 @@ def read(reader: Reader) -> Support:
     rows: dict[str, dict[str, TypeRow]] = {}
     sdks: dict[str, set[str]] = {}
     for r in reader.rows(_ROWS, firsts=sorted(first)):
-        row = rows.setdefault(r["op"], {}).setdefault(r["type_row"], TypeRow(r["type_row"], r["backend"], r["cells"]))
+        row = rows.setdefault(r["op"], {}).setdefault(
+            r["type_row"], TypeRow(r["type_row"], r["backend"], r["cells"])
+        )
         row.statuses[r["soc"], r["sdk"]] = Status(r["status"], r["why"] or "", r["errata"], r["declared"])
         sdks.setdefault(r["backend"], set()).add(r["sdk"])
     ordered = {b: tuple(sorted(found, key=version)) for b, found in sdks.items()}
@@ -127,7 +129,10 @@ class Matrix:
 def matrices(support: Support, op: str) -> list[Matrix]:
     """A matrix for each backend that has type rows of the op."""
     rows = support.rows.get(op, [])
-    return [_matrix(support, b, [r for r in rows if r.backend == b]) for b in dict.fromkeys(r.backend for r in rows)]
+    return [
+        _matrix(support, b, [r for r in rows if r.backend == b])
+        for b in dict.fromkeys(r.backend for r in rows)
+    ]
 
 
 def _matrix(support: Support, backend: str, rows: list[TypeRow]) -> Matrix:

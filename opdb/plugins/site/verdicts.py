@@ -24,7 +24,9 @@ from opdb.spec.definitions import CompiledOp
 FIRST = ("f32", "f16", "uq8", "i32")
 #: Qnn_QuantizationEncoding_t of a tensor without encoding, and the numbers of Qnn_TensorType_t (opdb/runtime.h).
 NO_ENCODING = 0x7FFFFFFF
-TYPE_NUMBERS = {name: i for i, name in enumerate(("APP_WRITE", "APP_READ", "APP_READWRITE", "NATIVE", "STATIC"))}
+TYPE_NUMBERS = {
+    name: i for i, name in enumerate(("APP_WRITE", "APP_READ", "APP_READWRITE", "NATIVE", "STATIC"))
+}
 
 
 def known(facts: Facts) -> dict[str, Any]:
@@ -45,7 +47,10 @@ def known(facts: Facts) -> dict[str, Any]:
         "chip": CHIP,
         "sdks": list(facts.sdks),
         "sdk": facts.sdk,
-        "dtypes": [{"short": d.short, "qnn": d.qnn, "code": d.code, "bits": d.bits, "quantized": d.quantized} for d in DTYPES],
+        "dtypes": [
+            {"short": d.short, "qnn": d.qnn, "code": d.code, "bits": d.bits, "quantized": d.quantized}
+            for d in DTYPES
+        ],
         "encodings": {name: i for i, name in enumerate(ENCODINGS)},
         "no_encoding": NO_ENCODING,
         "tensor_types": {name: n for name, n in TYPE_NUMBERS.items() if name in TENSOR_TYPES},
@@ -87,7 +92,12 @@ def about(facts: Facts, name: str) -> dict[str, Any]:
 
 def _rows(module: Any, backend: str) -> list[dict[str, Any]]:
     return [
-        {"since": r.since, "until": r.until, "needs": r.needs, "cells": [sorted(c, key=list(BY_SHORT).index) for c in r.cells]}
+        {
+            "since": r.since,
+            "until": r.until,
+            "needs": r.needs,
+            "cells": [sorted(c, key=list(BY_SHORT).index) for c in r.cells],
+        }
         for r in getattr(module, f"ROWS_{backend}")
     ]
 
@@ -116,7 +126,9 @@ def examples(compiled: CompiledOp, backends: tuple[str, ...]) -> list[OpConfig]:
 
 def _candidates(compiled: CompiledOp, backend: str) -> list[OpConfig]:
     rows = [{slot: cell[0] for slot, cell in r.cells.items()} for r in compiled.type_rows.get(backend, ())]
-    types = [*(kernel_types(compiled, d) for d in FIRST if not backend), *rows] or [kernel_types(compiled, "f32")]
+    types = [*(kernel_types(compiled, d) for d in FIRST if not backend), *rows] or [
+        kernel_types(compiled, "f32")
+    ]
     found = []
     for sample in range(len(compiled.definition.samples)):
         for dtypes in types:

@@ -37,7 +37,9 @@ def missing() -> str | None:
     return f"{' and '.join(lacking)} {'are' if lacking[1:] else 'is'} not on PATH (Debian: apt-get install clang lld)"
 
 
-def modules(ops: Sequence[str], count: Callable[[int, int], None] = lambda done, total: None) -> dict[str, bytes]:
+def modules(
+    ops: Sequence[str], count: Callable[[int, int], None] = lambda done, total: None
+) -> dict[str, bytes]:
     """The module of each op by its name.  ``count`` is told how many of how many are done.
 
     Raises OpdbError without the compiler, or with the compiler's first error.
@@ -45,7 +47,11 @@ def modules(ops: Sequence[str], count: Callable[[int, int], None] = lambda done,
     lacking = missing()
     if lacking:
         raise OpdbError(lacking)
-    generated, runtime, own = Path(str(files("opdb.generated"))) / "c", runtime_folder(), plugin_folder("site")
+    generated, runtime, own = (
+        Path(str(files("opdb.generated"))) / "c",
+        runtime_folder(),
+        plugin_folder("site"),
+    )
     if not generated.is_dir():  # a checkout: generated/c is no part of opdb.generated there
         generated = Path(str(files("opdb.generated"))).parent / "c"
     includes = [own / "include", generated / "include", runtime / "include", runtime / "src" / "kernels"]
@@ -57,7 +63,12 @@ def modules(ops: Sequence[str], count: Callable[[int, int], None] = lambda done,
             _run([COMPILER, *flags, *more, "-c", str(source), "-o", str(at / name)], source.name)
             return at / name
 
-        shared = list(threads.map(lambda s: compiled(s, f"{s.stem}.shared.o"), [*sorted((runtime / "src").glob("*.c")), own / "libc.c"]))
+        shared = list(
+            threads.map(
+                lambda s: compiled(s, f"{s.stem}.shared.o"),
+                [*sorted((runtime / "src").glob("*.c")), own / "libc.c"],
+            )
+        )
 
         def module(op: str) -> bytes:
             bridge = compiled(own / "bridge.c", f"{op}.bridge.o", f"-DOPDB_WEB_OP={op}")

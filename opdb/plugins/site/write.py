@@ -40,7 +40,12 @@ class Written:
     left_out: str = ""
 
 
-def write(store: Store, folder: Path, stage: Callable[[str], None] = lambda name: None, count: Count = lambda done, total: None) -> Written:
+def write(
+    store: Store,
+    folder: Path,
+    stage: Callable[[str], None] = lambda name: None,
+    count: Count = lambda done, total: None,
+) -> Written:
     """Writes the site, or nothing.  ``stage`` is told what begins, ``count`` how much of it is done.
 
     Raises OpdbError for a folder with other files in it, for a page or a site that is too large, and without a database.
@@ -60,7 +65,9 @@ def write(store: Store, folder: Path, stage: Callable[[str], None] = lambda name
         for path, text in files(known, modules, done.pages):
             _put(made, path, text, done)
         if done.size > LARGEST_SITE:
-            raise OpdbError(f"{folder}: the site would have {done.size / 1e6:.1f} MB, and none has more than {LARGEST_SITE / 1e6:g} MB")
+            raise OpdbError(
+                f"{folder}: the site would have {done.size / 1e6:.1f} MB, and none has more than {LARGEST_SITE / 1e6:g} MB"
+            )
     shutil.rmtree(target, ignore_errors=True)
     target.with_name(f"{target.name}.new").rename(target)
     return done
@@ -77,7 +84,9 @@ def refuse_foreign(folder: Path) -> None:
 def _put(root: Path, path: str, text: str, done: Written) -> None:
     data = text.encode()
     if len(data) > LARGEST_PAGE:
-        raise OpdbError(f"{path} would have {len(data) / 1e6:.1f} MB, and no file of the site has more than {LARGEST_PAGE / 1e6:g} MB")
+        raise OpdbError(
+            f"{path} would have {len(data) / 1e6:.1f} MB, and no file of the site has more than {LARGEST_PAGE / 1e6:g} MB"
+        )
     (root / path).parent.mkdir(parents=True, exist_ok=True)
     (root / path).write_bytes(data)
     done.files += 1
@@ -118,7 +127,9 @@ def _of_page(page: Page, taken: dict[str, str]) -> Iterator[tuple[str, str]]:
     """The files of a page.  Raises OpdbError if another one has its name on a file system that ignores case."""
     other = taken.setdefault(page.path.lower(), page.title)
     if other != page.title:
-        raise OpdbError(f"the pages of {page.title} and {other} would be one file, {page.path}, where case is ignored")
+        raise OpdbError(
+            f"the pages of {page.title} and {other} would be one file, {page.path}, where case is ignored"
+        )
     yield f"{page.path}.html", page.html()
     yield f"{page.path}.json", page.json()
 
@@ -135,7 +146,10 @@ def _assets(known: Facts, modules: Mapping[str, bytes]) -> Iterator[tuple[str, s
     for name in ASSETS:
         yield f"assets/{name}", resource(name, package)
     order = {kind: i for i, kind in enumerate(KINDS)}
-    yield "assets/search/kinds.js", _script("const KINDS = ", list(KINDS), ";\n") + _script("const ORDER = ", order, ";\n")
+    yield (
+        "assets/search/kinds.js",
+        _script("const KINDS = ", list(KINDS), ";\n") + _script("const ORDER = ", order, ";\n"),
+    )
     yield "assets/targets.js", _script("const KNOWN = ", verdicts.known(known), ";\n")
     yield "assets/matrix.js", _script("const MATRIX = ", lists.matrix(known), ";\n")
     for op, module in modules.items():

@@ -49,14 +49,19 @@ def literal(value: Any) -> str:
 
 def values(context: Context) -> dict[str, Any]:
     backend = -1 if context.backend is None else validators.BACKENDS.index(context.backend)
-    return {m: backend if m == "backend" else int(getattr(context, m)) for m in MEMBERS} | {"name": context.backend}
+    return {m: backend if m == "backend" else int(getattr(context, m)) for m in MEMBERS} | {
+        "name": context.backend
+    }
 
 
 def page(site: Path, op: str, script: str) -> Path:
     """A page with the scripts of the op's own one, and ``script``."""
     text = (site / "op" / f"{op}.html").read_text(encoding="utf-8")
     data = text.partition('id="op-data">')[2].partition("</script>")[0]
-    scripts = "".join(f'<script src="../assets/{name}.js"></script>' for name in ("targets", "verdict", "nearest", f"wasm/{op}"))
+    scripts = "".join(
+        f'<script src="../assets/{name}.js"></script>'
+        for name in ("targets", "verdict", "nearest", f"wasm/{op}")
+    )
     path = site / "op" / f"test-{op}.html"
     path.write_text(
         f'<!doctype html><meta charset="utf-8">{scripts}<script type="application/json" id="op-data">{data}</script>'
@@ -139,7 +144,12 @@ REFUSED: tuple[tuple[str, Target], ...] = tuple(
 def of_javascript(driver: Any, site: Path, config: OpConfig, target: Target) -> Any:
     context = literal(values(target.context()))
     script = f"new Nearest(validator, {context}).find(read({literal(to_json(config))}))"
-    found = answers(driver, site, config.op, f"(n => n && {{changes: n.changes, advice: n.advice, left: n.left, config: written(n.config)}})({script})")
+    found = answers(
+        driver,
+        site,
+        config.op,
+        f"(n => n && {{changes: n.changes, advice: n.advice, left: n.left, config: written(n.config)}})({script})",
+    )
     return found
 
 
@@ -165,7 +175,10 @@ def test_the_nearest_config_is_accepted_by_c(driver: Any, site: Path, catalog: C
         for _ in range(200):
             with suppress(ConfigError):
                 config = from_json(to_json(maker.damaged(maker.valid())))
-                if check(config, target).verdict == "reject" and (want := nearest(config, target)) is not None:
+                if (
+                    check(config, target).verdict == "reject"
+                    and (want := nearest(config, target)) is not None
+                ):
                     break
         else:
             continue

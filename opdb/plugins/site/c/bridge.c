@@ -1,7 +1,8 @@
 /* The validator of one op for a page: a config as 64-bit words in, broken rules or shapes as text out.
  *
- * OPDB_WEB_OP is the op, e.g. Softmax.  opdb/author/site/assets/verdict.js writes the words, in the order in which they are read
- * here; an integer is one word, a real number the word of its double, a text its length and its bytes padded to words. */
+ * OPDB_WEB_OP is the op, e.g. Softmax.  opdb/author/site/assets/verdict.js writes the words, in the order in
+ * which they are read here; an integer is one word, a real number the word of its double, a text its length
+ * and its bytes padded to words. */
 #include <string.h>
 
 #include "opdb/ops.h"
@@ -81,10 +82,10 @@ static const opdb_tensor *next_tensor(void) {
     opdb_tensor *t = allocate(sizeof *t);
     t->rank = (uint32_t)*word++;
     t->dims = next_ints(t->rank);
-    t->dtype = (enum opdb_dtype)*word++;
+    t->dtype = (enum opdb_dtype) * word++;
     t->encoding = (opdb_encoding)*word++;
     t->symmetric = *word++ != 0;
-    t->type = (enum opdb_tensor_type)*word++;
+    t->type = (enum opdb_tensor_type) * word++;
     t->is_sparse = *word++ != 0;
     t->axis = (int32_t)*word++;
     t->data = NULL;
@@ -109,7 +110,7 @@ static const opdb_tensor *const *next_tensors(size_t *count) {
 
 static void read_param(opdb_param *param) {
     param->name = next_text();
-    param->dtype = (enum opdb_dtype)*word++;
+    param->dtype = (enum opdb_dtype) * word++;
     param->rank = (uint32_t)*word++;
     param->dims = next_ints(param->rank);
     param->count = *word++;
@@ -157,7 +158,8 @@ static void add(const char *text, char end) {
 
 static opdb_report report;
 
-/* The broken rules for the words at `words`: seven fields of each, which end with FIELD or, the last one, RECORD; then a 0. */
+/* The broken rules for the words at `words`: seven fields of each, which end with FIELD or, the last one,
+ * RECORD; then a 0. */
 EXPORTED("validate") const char *opdb_web_validate(const int64_t *words) {
     word = words;
     const opdb_target target = read_target();
@@ -185,7 +187,8 @@ EXPORTED("validate") const char *opdb_web_validate(const int64_t *words) {
 
 static opdb_shapes shapes;
 
-/* The shapes of the outputs: the number of outputs, then for each its rank and its dimensions; -1 if they do not follow. */
+/* The shapes of the outputs: the number of outputs, then for each its rank and its dimensions; -1 if they do
+ * not follow. */
 EXPORTED("infer") const int64_t *opdb_web_infer(const int64_t *words) {
     word = words;
     read_target();

@@ -1,7 +1,7 @@
 /* The few functions of C's library that validators call, for wasm32, which has none.
  *
- * snprintf knows the conversions of reports and nothing else: %s, %.Ns, %lld and %.9g.  The last one is the page's: JavaScript
- * rounds decimals exactly, as C libraries do. */
+ * snprintf knows the conversions of reports and nothing else: %s, %.Ns, %lld and %.9g.  The last one is the
+ * page's: JavaScript rounds decimals exactly, as C libraries do. */
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>

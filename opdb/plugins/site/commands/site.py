@@ -19,7 +19,12 @@ def add_to(app: typer.Typer) -> None:
 
 @with_option_groups
 def site(
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder of the site; an earlier site in it is replaced.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="DIR", help="Folder of the site; an earlier site in it is replaced."
+        ),
+    ],
     database: DatabaseOptions = DatabaseOptions(),
     json: Json = False,
 ) -> None:
@@ -44,4 +49,6 @@ def site(
         })  # fmt: skip
         return
     total = sum(done.pages.values())
-    print(f"{done.folder / 'index.html'}: {total} pages, {done.size / 1e6:.1f} MB; the largest page has {done.largest[0] / 1e3:.0f} kB")
+    print(
+        f"{done.folder / 'index.html'}: {total} pages, {done.size / 1e6:.1f} MB; the largest page has {done.largest[0] / 1e3:.0f} kB"
+    )

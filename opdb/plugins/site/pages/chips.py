@@ -27,7 +27,9 @@ def pages(facts: Facts) -> Iterator[Page]:
         }
         fp16, bf16 = bool(soc.more.get("fp16")), bool(soc.more.get("bf16"))
         arch = f"Hexagon v{soc.htp_arch}" if soc.htp_arch else "no HTP"
-        summary = f"{', '.join(names) or chip}: {arch}, {'fp16' if fp16 else 'no floats'}{', bf16' if bf16 else ''}"
+        summary = (
+            f"{', '.join(names) or chip}: {arch}, {'fp16' if fp16 else 'no floats'}{', bf16' if bf16 else ''}"
+        )
         view = {"floats": fp16, "brain_floats": bf16, "vtcm": soc.more.get("vtcm_mb")}
         yield Page("chip", file_name(chip), chip, "chip.html.j2", known, view, tuple(names), summary)
 

@@ -21,7 +21,9 @@ def pages() -> Iterator[Page]:
             )  # fmt: skip
     for entry in error_codes.known().lines:
         says = entry.says[0]
-        found = {"code": None, "name": None, "hex": None, "names": [], "family": ""} | error_codes.of_line(says, entry)
+        found = {"code": None, "name": None, "hex": None, "names": [], "family": ""} | error_codes.of_line(
+            says, entry
+        )
         yield Page(
             "code", f"log-{file_name(says)[:60].strip('-')}", says, "code.html.j2", found, {}, entry.says, entry.means
         )  # fmt: skip

@@ -17,7 +17,11 @@ ELSEWHERE = ("erratum", "title", "op", "reproduction", "record")
 
 def pages(facts: Facts) -> Iterator[Page]:
     for ident, erratum in facts.catalog.errata.items():
-        lines = {k: v for k, v in erratum_lines(facts.catalog, erratum).items() if k not in ELSEWHERE and v not in (None, "", [])}
+        lines = {
+            k: v
+            for k, v in erratum_lines(facts.catalog, erratum).items()
+            if k not in ELSEWHERE and v not in (None, "", [])
+        }
         known = {"op": None} | erratum_facts(facts.catalog, erratum)
         text = "" if known.get("reproduction") is None else json.dumps(known["reproduction"], indent=1)
         view = {"lines": lines, "reproduction_text": text if len(text) <= LONGEST else ""}

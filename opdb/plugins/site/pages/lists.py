@@ -30,19 +30,35 @@ def pages(facts: Facts, made: Mapping[str, Sequence[Page]]) -> Iterator[Page]:
         if kind == "rule":
             yield _rules(facts)
             continue
-        entries = [{"name": p.title, "file": p.name, "also": list(p.also), "summary": p.summary} for p in made[kind]]
+        entries = [
+            {"name": p.title, "file": p.name, "also": list(p.also), "summary": p.summary} for p in made[kind]
+        ]
         known = {"kind": kind, "about": ABOUT[kind], "pages": entries}
         template = "ops.html.j2" if kind == "op" else "list.html.j2"
         yield Page(kind, "index", many, template, known, {"one": one})
     counts = [{"kind": kind, "name": KINDS[kind][0], "pages": len(made[kind])} for kind in KINDS]
-    known = {"version": __version__, "catalog": facts.catalog.hash, "counts": counts, "measured": facts.runs[-1]["measured"] if facts.runs else None}
-    yield Page("", "index", "Which ops run on Qualcomm's NPU", "home.html.j2", known, {"about": ABOUT, "chip": CHIP, "sdk": facts.sdk})
+    known = {
+        "version": __version__,
+        "catalog": facts.catalog.hash,
+        "counts": counts,
+        "measured": facts.runs[-1]["measured"] if facts.runs else None,
+    }
+    yield Page(
+        "",
+        "index",
+        "Which ops run on Qualcomm's NPU",
+        "home.html.j2",
+        known,
+        {"about": ABOUT, "chip": CHIP, "sdk": facts.sdk},
+    )
 
 
 def _rules(facts: Facts) -> Page:
     """3,000 rules are too many for one page: they are listed by op, on the pages of ops."""
     entries = [{"op": op, "rules": len(facts.catalog.compiled(op).rule_ids())} for op in facts.catalog.ops]
-    return Page("rule", "index", "Rules", "rules.html.j2", {"kind": "rule", "about": ABOUT["rule"], "ops": entries})
+    return Page(
+        "rule", "index", "Rules", "rules.html.j2", {"kind": "rule", "about": ABOUT["rule"], "ops": entries}
+    )
 
 
 def matrix(facts: Facts) -> dict[str, Any]:
@@ -61,11 +77,21 @@ def matrix(facts: Facts) -> dict[str, Any]:
             "kinds": kinds,
             "sdks": list(sdks),
             "parts": {
-                part: {sdk: {op: letters for op in facts.catalog.ops if (letters := _letters(facts, op, backend, part, sdk, kinds)).strip("-")} for sdk in sdks}
+                part: {
+                    sdk: {
+                        op: letters
+                        for op in facts.catalog.ops
+                        if (letters := _letters(facts, op, backend, part, sdk, kinds)).strip("-")
+                    }
+                    for sdk in sdks
+                }
                 for part in parts
             },
         }
-    chips = {chip: {"part": facts.support.part_of.get(chip, chip), "names": row["names"] or ""} for chip, row in facts.chips.items()}
+    chips = {
+        chip: {"part": facts.support.part_of.get(chip, chip), "names": row["names"] or ""}
+        for chip, row in facts.chips.items()
+    }
     return {"backends": found, "chips": chips, "chip": CHIP, "words": list(WORDS)}
 
 

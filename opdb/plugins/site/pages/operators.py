@@ -27,7 +27,10 @@ def support_of(facts: Facts, ops: Sequence[str]) -> dict[str, Any]:
         "chip": CHIP,
         "sdk": sdk,
         "kinds": [kinds[i] for i in used],
-        "ops": [{"op": op, "support": [c and {"word": c.word, "why": c.why} for c in (cells[i] for i in used)]} for op, cells in found.items()],
+        "ops": [
+            {"op": op, "support": [c and {"word": c.word, "why": c.why} for c in (cells[i] for i in used)]}
+            for op, cells in found.items()
+        ],
     }
 
 
@@ -48,7 +51,18 @@ def _torch(facts: Facts) -> Iterator[Page]:
 
 
 def _candidate(row: Row) -> dict[str, Any]:
-    kept = ("form", "decomposition", "when", "why", "inputs", "absent", "params", "outputs", "ignored", "family")
+    kept = (
+        "form",
+        "decomposition",
+        "when",
+        "why",
+        "inputs",
+        "absent",
+        "params",
+        "outputs",
+        "ignored",
+        "family",
+    )
     return {"ops": ops_of(row)} | {k: row[k] for k in kept}
 
 
@@ -56,7 +70,9 @@ def _flows(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """The evidence of whole flows, one line for chips that agree."""
     merged: dict[tuple[Any, ...], list[str]] = {}
     for r in rows:
-        key = tuple(r[k] for k in ("precision", "backend", "sdk", "execution", "flow", "counts", "reason", "errata"))
+        key = tuple(
+            r[k] for k in ("precision", "backend", "sdk", "execution", "flow", "counts", "reason", "errata")
+        )
         merged.setdefault(key, []).append(r["soc"] or "")
     names = ("precision", "backend", "sdk", "execution", "flow", "counts", "reason", "errata")
     return [dict(zip(names, key, strict=True)) | {"chips": sorted(chips)} for key, chips in merged.items()]
@@ -93,4 +109,10 @@ def _ops_of_torch(facts: Facts, operators: Sequence[str]) -> list[str]:
 
 
 def _becomes(ops: Sequence[str], host: bool) -> str:
-    return "becomes " + ", ".join(ops) if ops else "runs on the CPU" if host else "read by opdb; what it becomes depends on the model"
+    return (
+        "becomes " + ", ".join(ops)
+        if ops
+        else "runs on the CPU"
+        if host
+        else "read by opdb; what it becomes depends on the model"
+    )

@@ -43,11 +43,14 @@ def _page(facts: Facts, name: str, live: bool) -> Page:
         ],
         "support": [_matrix(facts, m) for m in found],
         "errata": [
-            {"erratum": e.erratum, "effect": e.effect, "title": e.title, "policy": policies(e)} for e in view["errata"]
+            {"erratum": e.erratum, "effect": e.effect, "title": e.title, "policy": policies(e)}
+            for e in view["errata"]
         ],
         "torch": facts.torch_of.get(name, []),
         "quantization": [{"name": key, "rule": value} for key, value in view["quant"]],
-        "kernel": None if definition.kernel is None else {"function": definition.kernel.function, "dtypes": list(definition.kernel.dtypes)},
+        "kernel": None
+        if definition.kernel is None
+        else {"function": definition.kernel.function, "dtypes": list(definition.kernel.dtypes)},
         "samples": view["samples"],
         "measured_with": [line for m in found for line in facts.measured_with(m.backend)],
     }
@@ -82,7 +85,12 @@ def _matrix(facts: Facts, matrix: Matrix) -> Mapping[str, Any]:
         "sdks": list(matrix.sdks),
         "columns": [{"label": _label(columns[i]), "chips": sorted(columns[i])} for i in order],
         "rows": [
-            {"type_row": row.ident, "kind": row.kind, "cells": row.cells, "support": [list(cells[i].ranges) for i in order]}
+            {
+                "type_row": row.ident,
+                "kind": row.kind,
+                "cells": row.cells,
+                "support": [list(cells[i].ranges) for i in order],
+            }
             for row, cells in matrix.rows
         ],
         "notes": list(matrix.notes),

@@ -13,6 +13,13 @@ def pages(facts: Facts) -> Iterator[Page]:
     for op in facts.catalog.ops:
         for rule in facts.catalog.compiled(op).rule_ids():
             ident = f"{op}.{rule}"
-            known = {"backend": None, "strength": None, "unchecked": None, "when": None, "expression": None, "why": None}
+            known = {
+                "backend": None,
+                "strength": None,
+                "unchecked": None,
+                "when": None,
+                "expression": None,
+                "why": None,
+            }
             found = known | explain(facts.catalog, ident)
             yield Page("rule", ident, ident, "rule.html.j2", found, summary=found["asks"])

@@ -17,7 +17,9 @@ def pages(facts: Facts) -> Iterator[Page]:
         known = {
             "sdk": sdk,
             "before": before.get(sdk),
-            "measured_with": sorted({f"{r['backend']}: {r['package']} {r['package_version']}, {r['execution']}" for r in runs}),
+            "measured_with": sorted(
+                {f"{r['backend']}: {r['package']} {r['package_version']}, {r['execution']}" for r in runs}
+            ),
             "chips": sorted({r["soc"] for r in runs if r["soc"]}),
             "types": [
                 {"op": op, "type_row": row.id, "cells": {k: list(v) for k, v in row.cells.items()}}
@@ -52,5 +54,7 @@ def _changes(facts: Facts, before: str | None, sdk: str) -> list[dict[str, str]]
             at = {short(s): status for (p, s), status in row.statuses.items() if p in (part, "")}
             old, new = at.get(before or ""), at.get(sdk)
             if old is not None and new is not None and old.word != new.word:
-                found.append({"op": op, "type_row": row.ident, "from": old.word, "to": new.word, "why": new.why})
+                found.append(
+                    {"op": op, "type_row": row.ident, "from": old.word, "to": new.word, "why": new.why}
+                )
     return found
