@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from opdb.catalog.facts.signature import torch_schema
 from opdb.codegen import evidence, statuses, torch_ops
@@ -69,12 +70,12 @@ class ParamDoc:
     doc: str = ""
 
 
-def pages(catalog: Catalog, name: str) -> Iterable[Artifact]:
-    """Renders docs/ops/<Op>.md."""
+def view(catalog: Catalog, name: str) -> dict[str, Any]:
+    """What a page says of an op's definition; for docs/ops/<Op>.md and for the site."""
     op = catalog.compiled(name)
     definition = op.definition
     uses = _uses(op)
-    view = {
+    return {
         "op": definition,
         "lets": list(definition.let.items()),
         "inputs": [_slot(n, d, uses) for n, d in definition.inputs.items()],
@@ -82,7 +83,6 @@ def pages(catalog: Catalog, name: str) -> Iterable[Artifact]:
         "params": [_param(n, d, uses) for n, d in definition.params.items()],
         "groups": _groups(op),
         "tables": _tables(op),
-        "measured": statuses.page(catalog, op),
         "errata": catalog.errata_of(name),
         "mappings": [(t, m, _arguments(m), _ignored(t, m)) for t, m in catalog.mappings(name).items()],
         "schema": torch_ops.schema(op),
@@ -91,12 +91,21 @@ def pages(catalog: Catalog, name: str) -> Iterable[Artifact]:
         "samples": [", ".join(f"{k}: {_short(v)}" for k, v in s.items()) for s in definition.samples],
         "rule_count": len(op.rule_ids()),
     }
+
+
+def pages(catalog: Catalog, name: str) -> Iterable[Artifact]:
+    """Renders docs/ops/<Op>.md."""
     families = (family_path(c.family) for c in catalog.candidates if c.op == name)
     errata = (record_path(e.erratum) for e in catalog.errata_of(name))
     inputs = (*specs_of(catalog, name), *dict.fromkeys(families), *errata, evidence.input_path())
     yield Artifact(
         f"generated/docs/ops/{name}.md",
-        render("op.md.j2", **view, erratum_path=record_path),
+        render(
+            "op.md.j2",
+            **view(catalog, name),
+            measured=statuses.page(catalog, catalog.compiled(name)),
+            erratum_path=record_path,
+        ),
         inputs,
         "markdown",
     )

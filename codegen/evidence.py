@@ -5,16 +5,14 @@ A catalog read from files, without a database, has no evidence.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from opdb.catalog.evidence import STAGES, Cell
-from opdb.catalog.evidence.text import of_chips, told
+from opdb.catalog.evidence.text import told
 from opdb.catalog.store.facts import Facts
 from opdb.spec.backend import Measured
 from opdb.spec.catalog import Catalog
 
-#: The precisions of ExecuTorch's whole flow, in the order of tables.
-PRECISIONS = ("float", "8a8w", "16a8w")
 Place = tuple[str, str]  # backend, SDK
 
 
@@ -53,21 +51,3 @@ def columns(cell: Cell | None) -> tuple[str, ...]:
     run, outcome = cell.run, cell.outcome
     where = " ".join(filter(None, (run.library, run.soc, run.execution)))
     return (*outcome.statuses, str(outcome.cases), told(outcome), where, run.date)
-
-
-def of_operator(cells: Sequence[Cell], backend: str) -> str:
-    """A cell of op-support.csv: the outcome of ExecuTorch's flow per precision, with the flow, SDK, chips, and date.
-
-    Returns "unknown" without evidence.
-    """
-    lines = []
-    for precision in PRECISIONS:
-        mine = [c for c in cells if c.row == precision]
-        for run in sorted({(c.run.flow, c.run.sdk, c.run.execution, c.run.date) for c in mine}):
-            there = [c for c in mine if (c.run.flow, c.run.sdk, c.run.execution, c.run.date) == run]
-            flow, sdk, execution, date = run
-            chips = " ".join(sorted({c.run.soc for c in there}))
-            lines.append(
-                f"{precision}: {of_chips(there)} ({flow}, {backend} {sdk}, {execution}, {chips}, {date})"
-            )
-    return "\n".join(lines) or "unknown"

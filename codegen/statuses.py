@@ -17,7 +17,7 @@ from opdb.catalog.evidence.status import (
     status,
     unprepared,
 )
-from opdb.catalog.evidence.text import provenance
+from opdb.catalog.evidence.text import of_chips, provenance
 from opdb.catalog.query.pivot import kind
 from opdb.catalog.schema.names import FEATURES
 from opdb.codegen.evidence import facts
@@ -29,6 +29,8 @@ from opdb.spec.errata import occurs
 from opdb.spec.lang.certain import parsed
 from opdb.spec.lang.printer import to_text
 
+#: The precisions of ExecuTorch's whole flow, in the order of tables.
+PRECISIONS = ("float", "8a8w", "16a8w")
 #: How many errata a cell names; a longer list ends in their number.
 NAMED = 4
 
@@ -90,7 +92,8 @@ def page(
     places = sorted({(c.run.backend, c.run.sdk) for c in found}, key=lambda p: (p[0], sdk_number(p[1])))
     by_row: dict[str, list[Cell]] = {}
     for cell in found:
-        by_row.setdefault(cell.row, []).append(cell)
+        if not cell.run.soc or cell.run.soc in catalog.socs:
+            by_row.setdefault(cell.row, []).append(cell)
     lines = []
     whys: dict[str, str] = {}
     for backend, rows in op.type_rows.items():
@@ -108,17 +111,6 @@ def page(
                     each.append(of_chips(texts) or (NOT_KNOWN if place[0] == backend else ""))
                 lines.append((row.id, each))
     return [" ".join(p) for p in places], lines, provenance({c.run for c in found}), [*whys.items()]
-
-
-def of_chips(cells: Iterable[tuple[str, str]]) -> str:
-    """Texts by chip, as (chip, text): the most common text, then the others with their chips."""
-    groups: dict[str, list[str]] = {}
-    for chip, text in cells:
-        groups.setdefault(text, []).append(chip)
-    ordered = sorted(groups.items(), key=lambda e: (-len(e[1]), e[0]))
-    return "; ".join(
-        f"{text} on {', '.join(sorted(chips))}" if i else text for i, (text, chips) in enumerate(ordered)
-    )
 
 
 def by_kind(rows: Iterable[tuple[str, Status]]) -> str:
@@ -147,3 +139,26 @@ def _merged(found: Sequence[Status]) -> str:
     if refused := sum(s.word not in (YES, EXCEPT) for s in found):
         parts.append(f"{refused} of {len(found)} type rows")
     return f"{EXCEPT} {', '.join(parts)}{more}"
+
+
+def of_operator(catalog: Catalog, cells: Sequence[Cell], backend: str) -> str:
+    """A cell of op-support.csv: the status of ExecuTorch's flow per precision, with the flow, SDK, chips, and date.
+
+    Returns "not known" without evidence.
+    """
+    lines = []
+    for precision in PRECISIONS:
+        mine = [c for c in cells if c.row == precision]
+        for run in sorted({(c.run.flow, c.run.sdk, c.run.execution, c.run.date) for c in mine}):
+            there = [c for c in mine if (c.run.flow, c.run.sdk, c.run.execution, c.run.date) == run]
+            flow, sdk, execution, date = run
+            chips = " ".join(sorted({c.run.soc for c in there}))
+            text = of_chips((c.run.soc, short(_of_flow(catalog, c), c)) for c in there)
+            lines.append(f"{precision}: {text} ({flow}, {backend} {sdk}, {execution}, {chips}, {date})")
+    return "\n".join(lines) or NOT_KNOWN
+
+
+def _of_flow(catalog: Catalog, cell: Cell) -> Status:
+    """The status of a PyTorch operator in a whole flow, from its cell alone."""
+    seen = [catalog.errata[e] for e in cell.outcome.errata if e in catalog.errata]
+    return status("", Measured.of(cell.outcome), [Fault(e.erratum, e.title, False) for e in seen])

@@ -15,7 +15,7 @@ from math import prod
 from typing import Any
 
 from opdb.codegen import evidence as measured
-from opdb.codegen import pieces
+from opdb.codegen import pieces, statuses
 from opdb.codegen.artifact import Artifact, all_specs, family_path, sorted_ops
 from opdb.codegen.builders import Form, of_family, of_op
 from opdb.codegen.environment import render
@@ -131,7 +131,7 @@ def _csv(catalog: Catalog, cells: Mapping[str, Sequence[str]], backend: str) -> 
     lines = csv.writer(out, lineterminator="\n")
     lines.writerow(COLUMNS)
     lines.writerows(
-        (target, *cells[target], measured.of_operator(found.get(target, ()), backend))
+        (target, *cells[target], statuses.of_operator(catalog, found.get(target, ()), backend))
         for target in sorted(cells)
     )
     return out.getvalue()

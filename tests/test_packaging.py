@@ -108,7 +108,7 @@ def test_one_wheel_serves_all_versions_and_requires_no_extra(wheel: Path) -> Non
         assert {"opdb/py.typed", f"{folder}/licenses/LICENSE"} <= set(files.namelist())
     needed = {r.split(";")[0] for r in said.get_all("Requires-Dist", []) if "extra ==" not in r}
     assert len(needed) > 10 and not [r for r in needed if r.startswith(("torch", "executorch", "onnx"))]
-    assert said["Description-Content-Type"] == "text/markdown" and "opdb: the op-spec database" in str(
+    assert said["Description-Content-Type"] == "text/markdown" and "# opdb: which parts of your model" in str(
         said.get_payload()
     )
 

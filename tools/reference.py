@@ -317,20 +317,7 @@ def chips_page() -> str:
         "",
         NOTE.format("specs/socs.yaml"),
         "",
-        "`--soc` takes each name of this page, in any case: `SM8650`, `SM8650-AB`, `8 Gen 3`, `SA8775P`, `RB3 Gen 2`.  If you have the device,",
-        "ask it:",
-        "",
-        "    adb shell getprop ro.soc.model        # Android 12 and later: SM8650",
-        "    cat /sys/devices/soc0/soc_id          # Linux and Android: 557",
-        "",
-        'For a number of Linux: `opdb query socs --where "soc_ids like \'%557%\'"`.  `opdb query socs` prints this page\'s facts, and',
-        "QNN's own number of a chip (`soc_model`).",
-        "",
-        "- **Hexagon** is the version that an op package and `libQnnHtpV75Skel.so` are built for.",
-        "- **Floats**: the types besides integers that the HTP computes in.  Quantize the model for a chip with none.",
-        "- **Simulated**: the first version of QNN whose library estimates latencies for the chip ([cost.md](../guides/cost.md)).  The",
-        "  emulation on x86-64, which `opdb run` uses, knows every chip of the first table.",
-        "- **Linux** is the number in `/sys/devices/soc0/soc_id`; **QNN** the first version whose libraries know the chip, where not all do.",
+        *CHIPS,
         "",
         f"## Chips with an HTP: {len(taken)}, {no_floats} of them without floats",
         "",
@@ -340,14 +327,36 @@ def chips_page() -> str:
         "",
         f"## Chips without: {len(left)}",
         "",
-        "QNN's libraries know these chips and prepare nothing for their HTP, mostly because there is none: it begins with Hexagon v68.  Commands",
-        "refuse them for `--backend HTP` and name the nearest chip that works.  Graphs for their GPU, or for the DSP of v65 and v66, can be",
-        "checked with `--backend GPU` and `--backend DSP`.",
+        *LEFT,
         "",
         "| chip | sold as | Hexagon | nearest that works | Linux |",
         "|---|---|---|---|---|",
         *(left_line(chip, taken) for chip in left),
     ]) + "\n"  # fmt: skip
+
+
+CHIPS = """\
+`--soc` takes each name of this page, in any case: `SM8650`, `SM8650-AB`, `8 Gen 3`, `SA8775P`, `RB3 Gen 2`. If you have the
+device, ask it:
+
+    adb shell getprop ro.soc.model        # Android 12 and later: SM8650
+    cat /sys/devices/soc0/soc_id          # Linux and Android: 557
+
+To look up a number of Linux: `opdb query socs --where "soc_ids like '%557%'"`. `opdb query socs` has the facts of this page, and
+QNN's own number of each chip (`soc_model`).
+
+- **Hexagon**: the version that an op package and `libQnnHtpV75Skel.so` are built for.
+- **Floats**: the types besides integers that the HTP computes in. If there are none, quantize the model.
+- **Simulated**: the first version of QNN whose library estimates latencies for the chip ([cost.md](../guides/cost.md)). `opdb run`
+  emulates every chip of the first table.
+- **Linux**: the number in `/sys/devices/soc0/soc_id`.
+- **QNN**: the first version whose libraries know the chip, if it is not the oldest that opdb has seen.
+""".splitlines()
+LEFT = """\
+QNN's libraries know these chips, but prepare nothing for an HTP of theirs. Most have none: the HTP begins with Hexagon v68.
+Commands refuse them for `--backend HTP` and name the nearest chip that works. `opdb check --backend GPU` and, for v65 and v66,
+`--backend DSP` check models for them.
+""".splitlines()
 
 
 def unprepared(chip: str) -> bool:

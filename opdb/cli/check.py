@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opdb.cli import completion
 from opdb.cli.help import CHECK, App
-from opdb.cli.option_groups import ModelFileOptions, TargetOptions, with_option_groups
+from opdb.cli.judge import Judge
+from opdb.cli.option_groups import ModelFileOptions, with_option_groups
 from opdb.cli.options import Json, Lenient, Strict, Verbose, check_strictness
 from opdb.cli.quantization import asked_recipe
-from opdb.core import plugins
+from opdb.cli.targets import SeveralTargetsOptions
+from opdb.core import foreign, plugins
 from opdb.core.errors import OpdbError
-from opdb.generated.constants.backends import DEFAULT
+from opdb.core.files import check_writable
 
 if TYPE_CHECKING:
-    from torch.export import ExportedProgram
-
     from opdb.catalog.targets.target import Target
     from opdb.checks.coverage import Coverage
     from opdb.checks.gates import Gate
-    from opdb.cli.progress import Stages
-    from opdb.lower.quantize import Recipe
 
 
 def add_to(app: App) -> None:
@@ -35,20 +31,10 @@ def add_to(app: App) -> None:
 
 
 @dataclass(frozen=True)
-class CheckTargetOptions(TargetOptions):
-    """The target of the model."""
-
-    backend: Annotated[
-        str,
-        typer.Option("--backend", metavar="BACKEND", help="QNN backend.", autocompletion=completion.backends),
-    ] = DEFAULT
-
-
-@dataclass(frozen=True)
 class CheckOptions:
     """All options, in the order of the help."""
 
-    target: CheckTargetOptions = CheckTargetOptions()
+    targets: SeveralTargetsOptions = SeveralTargetsOptions()
     model: ModelFileOptions = ModelFileOptions()
     executorch: Annotated[
         bool,
@@ -134,16 +120,6 @@ class CheckOptions:
                 )
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """The parsed options.  ``recipe``: the one of --quantize; ``floats``: the type for float32 tensors."""
-
-    target: Target
-    dims: Mapping[str, int]
-    recipe: Recipe | None
-    floats: str
-
-
 @with_option_groups
 def check(
     model: Annotated[
@@ -161,123 +137,79 @@ def check(
     """
     from opdb.cli.progress import Stages
 
+    if options.verbose:
+        foreign.show()
     gates = options.gates()
     dims = options.model.dims()
     form = options.format()
     options.model.check()
+    check_writable(options.output)
+    if options.data is not None:
+        from opdb.execute.compile.calibration import check_source
+
+        check_source(options.data)
     recipe, floats = asked_recipe(options.quantize, options.model.dtype)
-    target = options.target.target()
-    target.context()  # raises for an unknown backend or SoC before the model is loaded
-    plan = _Plan(target, dims, recipe, floats)
+    targets = options.targets.targets()
     sys.path.insert(0, "")
     with Stages(("export", "check")) as stages:
-        if options.executorch:
-            options.check_executorch()
-            stages("ExecuTorch's export and edge passes, check")
-            coverage = _named(plugins.load("CHECKS", "executorch")(model, target, dims), model, options)
-            assumed = False
-        else:
-            program = _program(model, dims, options, stages)
-            if options.save_node is not None:
-                _save_node(program, options.save_node, options.output, options.model.decompose)
-                return
-            coverage, assumed = _coverage(program, model, plan, options, stages)
-    _report(coverage, form, model, options.output, options.verbose, few=assumed)
-    if _fails(coverage, gates, options):
+        judge = Judge(
+            model,
+            dims,
+            options.model,
+            options.quantize,
+            recipe,
+            floats,
+            stages,
+            options.data,
+            options.save_node,
+        )
+        if options.save_node is not None and not options.executorch:
+            _save_node(judge.program, options.save_node, options.output, options.model.decompose)
+            return
+        judged = _judged(judge, targets, options)
+    coverages = [coverage for coverage, _ in judged]
+    if len(coverages) > 1:
+        from opdb.cli.check_several import report
+
+        report(coverages, form, model, options.output, options.verbose)
+    else:
+        _report(*judged[0], form, model, options.output, options.verbose)
+    if _fails(coverages, gates, options):
         raise typer.Exit(1)
 
 
-def _fails(coverage: Coverage, gates: list[Gate], options: CheckOptions) -> bool:
-    """True if the exit code is 1; prints the conditions of --fail-on that hold."""
-    if gates:
-        hits = [why for g in gates if (why := g.hit(coverage))]
-        for why in hits:
-            print(why, file=sys.stderr)
-        return bool(hits)
+def _judged(judge: Judge, targets: Sequence[Target], options: CheckOptions) -> list[tuple[Coverage, bool]]:
+    """For each target the verdicts, and True if the model was quantized for it without being asked to."""
+    chips = [""] if len(targets) == 1 else [f" for {target.soc}" for target in targets]
+    if not options.executorch:
+        return [judge.coverage(t, f"check{chip}") for t, chip in zip(targets, chips, strict=True)]
+    options.check_executorch()
+    found = []
+    for target, chip in zip(targets, chips, strict=True):
+        judge.stages(f"ExecuTorch's export and edge passes, check{chip}")
+        coverage = plugins.load("CHECKS", "executorch")(judge.model, target, judge.dims)
+        found.append((judge.named(coverage), False))
+    return found
+
+
+def _fails(coverages: Sequence[Coverage], gates: list[Gate], options: CheckOptions) -> bool:
+    """True if the exit code is 1; prints the conditions of --fail-on that hold, with the chip if there are several."""
+    from opdb.checks.side_by_side import labels
+
+    heads = [f"{label}: " for label in labels(coverages)] if len(coverages) > 1 else [""]
+    failed = False
+    for head, coverage in zip(heads, coverages, strict=True):
+        for why in filter(None, (gate.hit(coverage) for gate in gates)):
+            print(f"{head}{why}", file=sys.stderr)
+            failed = True
+        failed = failed or (not gates and _left(coverage, options))
+    return failed
+
+
+def _left(coverage: Coverage, options: CheckOptions) -> bool:
+    """True if nodes are left to the CPU or, with --strict, warned of."""
     left = not coverage.complete and not (options.lenient and coverage.refused_by_errata)
     return left or (options.strict and bool(coverage.warnings))
-
-
-def _program(model: str, dims: Mapping[str, int], options: CheckOptions, stages: Stages) -> ExportedProgram:
-    from opdb.programs.load import load_program
-
-    stages("export")
-    # --save-node, --data and --decompose run PyTorch's passes on it
-    quick = options.save_node is None and options.data is None and not options.model.decompose
-    return load_program(model, dims, options.model.encodings, quick=quick)
-
-
-def _coverage(
-    program: ExportedProgram, model: str, plan: _Plan, options: CheckOptions, stages: Stages
-) -> tuple[Coverage, bool]:
-    """The verdicts with the names of the model's file, and True if the model was quantized without being asked to."""
-    from opdb.checks.verdicts import check_program
-
-    samples = _samples(options.data, program, model)
-    stages("check")
-    recipe, decompose = plan.recipe, options.model.decompose
-    if options.quantize is None or recipe is not None:
-        recipe = _recipe(recipe, program, plan.target, options.data, options.model.encodings)
-    if recipe is None:
-        coverage = check_program(
-            program,
-            plan.target,
-            float_dtype=plan.floats,
-            decompose=decompose,
-            progress=stages.count,
-            samples=samples,
-        )
-        return _named(coverage, model, options), False
-    from opdb.execute.compile.quantized_check import quantized_coverage
-
-    named = partial(_named, model=model, options=options)
-    coverage = quantized_coverage(program, plan.target, recipe, options.model.dtype, decompose, named)
-    return coverage, options.quantize is None
-
-
-def _named(coverage: Coverage, model: str, options: CheckOptions) -> Coverage:
-    """Replaces names by those of the model's file."""
-    from opdb.programs.load import has_names
-
-    if not has_names(model):
-        return coverage
-    from opdb.checks.file_names import with_names
-
-    return with_names(coverage, model, options.model.encodings)
-
-
-def _recipe(
-    recipe: Recipe | None, program: Any, target: Target, data: str | None, encodings: str | None
-) -> Recipe | None:
-    """The recipe to quantize the model with before it is judged; None to leave it as it is."""
-    from opdb.lower.quantize.recipe import named
-    from opdb.programs.torch.encodings import is_dequantize, is_quantize
-
-    already = any(is_quantize(n) or is_dequantize(n) for n in program.graph.nodes)
-    if recipe is None:
-        return named("8a8w") if target.integers_only and not already and encodings is None else None
-    if already or encodings is not None:
-        raise OpdbError(f"--quantize {recipe.name}: the model is quantized already; leave --quantize out")
-    if data is not None:
-        raise OpdbError(
-            f"--data {data}: `check --quantize` assumes ranges; `opdb compile --quantize` measures them on data"
-        )
-    return recipe
-
-
-def _samples(data: str | None, program: ExportedProgram, model: str) -> list[tuple[Any, ...]]:
-    """The inputs named by --data, in the program's order; none without it."""
-    if data is None:
-        return []
-    from opdb.execute.compile.calibration import program_samples
-    from opdb.programs.load import has_names
-
-    names = None
-    if has_names(model):
-        from opdb.programs.onnx.files import ends
-
-        names = ends(model)[0]
-    return program_samples(data, program, names)
 
 
 def _save_node(program: Any, node: str, output: Path | None, decompose: bool) -> None:
@@ -303,7 +235,7 @@ def _save_node(program: Any, node: str, output: Path | None, decompose: bool) ->
 
 
 def _report(
-    coverage: Coverage, format_: str, title: str, output: Path | None, verbose: bool, few: bool = False
+    coverage: Coverage, few: bool, format_: str, title: str, output: Path | None, verbose: bool
 ) -> None:
     """Writes to standard output, or to a complete file; then the summary goes to standard error.
 

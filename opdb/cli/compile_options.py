@@ -16,6 +16,7 @@ from opdb.cli.option_groups import ModelFileOptions, OptimizerOptions, TargetOpt
 from opdb.cli.options import GraphName, Json, More, Timeout, check_timeout, is_program
 from opdb.cli.quantization import Calibration, QuantizationOptions, asked_recipe
 from opdb.core.errors import OpdbError
+from opdb.core.files import check_writable
 from opdb.generated.constants.backends import BACKENDS, DEFAULT
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ def plan(model: str, options: CompileOptions) -> Plan:
     from opdb.execute.compile.rounding import check as to_round
 
     _check_output(options.output, options.saver)
+    check_writable(options.quantization.ranges, option="--ranges")
     target = options.target.target()
     options.model.check()
     dims = options.model.dims()
@@ -161,8 +163,7 @@ def check_op_configs(file: str, options: CompileOptions, dims: Mapping[str, int]
 def _check_output(output: Path | None, saver: Path | None) -> None:
     if output is None and saver is None:
         raise OpdbError("nothing to write: give -o FILE, or --saver DIR, or both")
-    if output is not None and output.is_dir():
-        raise OpdbError(f"{output}: this is a folder; name a file")
+    check_writable(output)
 
 
 def _check_others(model: str, options: CompileOptions) -> None:

@@ -258,7 +258,7 @@ def report(
 
     With -o FILE.html, HTML is one page with everything; with -o FOLDER a site with a page for each op.
     """
-    from opdb.core.files import write_atomically
+    from opdb.core.files import check_writable, write_atomically
     from opdb.measure.conformance.report import report as write
 
     opened = store(db)
@@ -268,6 +268,7 @@ def report(
     if chosen is ReportFormat.site or (chosen is ReportFormat.html and _is_folder(output)):
         _write_site(opened, output, run, force)
         return
+    check_writable(output)
     with_gaps = gaps or chosen is ReportFormat.html
     with working("write the report"):
         text = write(opened.load_catalog(), opened, chosen.value, run=run, with_gaps=with_gaps)

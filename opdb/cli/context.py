@@ -110,7 +110,7 @@ def _load(file: Path, header: Header, libraries: Path | None) -> str:
     if result.verdict == "yes":
         return ""
     how = {"no": "refuses it"}.get(result.verdict, result.verdict)
-    return f"{file}: the {header.backend} library {how}: {result.code} {result.code_name}"
+    return f"{file}: the {header.backend} library {how}: {result.explained}"
 
 
 def _print(file: Path, size: int, header: Header | None, binary: dict[str, Any] | None) -> None:

@@ -13,6 +13,7 @@ from opdb.cli import completion
 from opdb.cli.option_groups import ErrataOptions, ModelOptions, OptimizerOptions
 from opdb.cli.options import GraphName, Json, More, Timeout, check_timeout, prepared_for, renamed
 from opdb.core.errors import OpdbError
+from opdb.core.files import check_writable
 
 if TYPE_CHECKING:
     from opdb.cli.cost_models import CostModel, CostModels, Estimator
@@ -139,6 +140,8 @@ class CostOptions:
             raise OpdbError(
                 "--optimization 1: the library's estimates are meaningless at this level; use 2 or 3"
             )
+        check_writable(self.trace, option="--trace")
+        check_writable(self.html, option="--html")
         if self.top < 0:
             raise OpdbError(f"--top {self.top}: a number of rows, 0 for all")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opdb.core.errors import MissingExtra, OpdbError
-from opdb.core.files import write_atomically, written_atomically
+from opdb.core.files import check_writable, write_atomically, written_atomically
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -148,8 +148,7 @@ class ExportOptions:
             raise OpdbError(
                 f"--export-encodings {file}: ExecuTorch's quantizer chooses those of a .pte; compile to a context (-o FILE.bin)"
             )
-        if file.is_dir():
-            raise OpdbError(f"--export-encodings {file}: this is a folder; name a file")
+        check_writable(file, option="--export-encodings")
         if model.endswith(".tflite"):
             raise OpdbError(
                 f"--export-encodings {file}: for ONNX files and PyTorch programs, whose tensors it names; not for {model}"

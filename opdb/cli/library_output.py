@@ -63,7 +63,7 @@ def print_failure(outcome: Outcome, where: str) -> None:
     graph, node = getattr(outcome, "graph", ""), getattr(outcome, "node", "")
     place = f"{outcome.stage} {graph}".rstrip() + (f", node {node}" if node not in ("", graph) else "")
     how = {"no": "refused", "crashed": "the library crashed", "hung": HUNG}[outcome.verdict]
-    code = f": {outcome.code} {outcome.code_name}" if outcome.code_name else ""
+    code = f": {outcome.explained}" if outcome.code_name else ""
     print(f"opdb: {where}: {place}: {how}{code}", file=sys.stderr)
     for line in outcome.log:
         if line.startswith(("error", "warning", "output")):

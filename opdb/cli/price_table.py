@@ -74,7 +74,7 @@ def build_table(
     """
     from opdb.cli.library_install import found_or_installed
     from opdb.cli.progress import working
-    from opdb.core.files import write_atomically
+    from opdb.core.files import check_writable, write_atomically
     from opdb.lower.prices import written
     from opdb.measure.cost import Simulator
     from opdb.measure.cost.price_fit.accuracy import checks
@@ -86,6 +86,8 @@ def build_table(
     if not names:
         raise OpdbError("no model; give some, or a file of them with --models")
     check_timeout(timeout)
+    check_writable(output)
+    check_writable(kept, option="--pairs")
     with Simulator(soc, libraries=found_or_installed(qnn or QNN), timeout=timeout) as simulator:
         simulator.check_chip()
         with working("measure pairs") as stages:

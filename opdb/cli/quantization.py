@@ -93,6 +93,9 @@ class QuantizationOptions:
         if self.data is None:
             print(NO_DATA.format(recipe=self.quantize), file=sys.stderr)
             raise typer.Exit(2)
+        from opdb.execute.compile.calibration import check_source
+
+        check_source(self.data)
         return Calibration(recipe, self.data, self.ranges)
 
 

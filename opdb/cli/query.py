@@ -1,4 +1,4 @@
-"""query, diff."""
+"""query."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opdb.catalog.schema.names import STATUS_COLUMNS
 from opdb.cli import completion
 from opdb.cli.help import ASK, App, Command
 from opdb.cli.option_groups import with_option_groups
-from opdb.cli.options import Backend, Db, Format, Json, Op, Ops, Sdk, Soc, store
+from opdb.cli.options import Db, Format, Json, Ops, store
 from opdb.cli.output import print_rows
 from opdb.core.errors import OpdbError
 
@@ -51,7 +51,6 @@ class _Query(Command):
 
 def add_to(app: App) -> None:
     app.command(cls=_Query, example="opdb query support --op MatMul --soc SM8650", group=ASK)(query)
-    app.command(example="opdb diff HTP:SM8550 HTP:SM8750 --op MatMul", group=ASK)(diff)
 
 
 @dataclass(frozen=True)
@@ -214,48 +213,3 @@ def _chosen(columns: str, known: Sequence[str], question: str) -> list[str]:
         if c not in known:
             raise OpdbError(f"--columns: '{question}' has no column '{c}'; known: {', '.join(known)}")
     return wanted
-
-
-def diff(
-    a: Annotated[
-        str, typer.Argument(metavar="A", help="An SDK, or BACKEND[:SOC][@SDK]; e.g. 2.25, HTP:SM8450.")
-    ],
-    b: Annotated[str, typer.Argument(metavar="B", help="What it is compared with, in the same form.")],
-    op: Op = None,
-    backend: Backend = None,
-    soc: Soc = None,
-    sdk: Sdk = None,
-    fail_on: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--fail-on",
-            metavar="WHAT",
-            help="Exit 1 if there is a regression, or anything removed or changed; may be repeated.",
-        ),
-    ] = None,
-    format_: Annotated[
-        Format, typer.Option("--format", metavar="FORMAT", help="table, json, csv, md or html.")
-    ] = Format.table,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file.")
-    ] = None,
-    json: Json = False,
-    db: Db = None,
-) -> None:
-    """Compare two SDKs, SoCs, or backends.
-
-    What differs: ops, type rows, rules in force, measured verdicts.
-    """
-    from opdb.catalog.query.diff import COLUMNS, FAILURES, failing, side
-    from opdb.catalog.query.diff import diff as compare
-
-    for what in fail_on or ():
-        if what not in FAILURES:
-            raise OpdbError(f"--fail-on {what}: one of {', '.join(FAILURES)}")
-    sides = [side(text, backend and backend.upper(), soc, sdk) for text in (a, b)]
-    if format_ is Format.parquet:
-        raise OpdbError("diff writes no Parquet; choose table, json, csv, md or html")
-    rows = compare(store(db), sides[0], sides[1], op)
-    print_rows(rows, COLUMNS, Format.json if json else format_, f"{sides[0]} -> {sides[1]}", output)
-    if failing(rows, fail_on or ()):
-        raise typer.Exit(1)

@@ -60,7 +60,8 @@ def run_file(
 
 def _execution(file: Path, options: RunOptions) -> tuple[Execution, str | None]:
     """The execution to run, and the notice about the emulation's errata.  Raises OpdbError for options that do not fit the file."""
-    from opdb.cli.run_options import check_profile, target_of
+    from opdb.cli.run_options import check_compiled, check_profile, target_of
+    from opdb.cli.run_report import warn_not_finite
     from opdb.core.errors import OpdbError
     from opdb.execute.compile.execute import Execution, chosen_graph, emulation_notice
     from opdb.execute.compile.inputs import feed
@@ -68,6 +69,7 @@ def _execution(file: Path, options: RunOptions) -> tuple[Execution, str | None]:
     from opdb.execute.compile.successive_runs import given_inputs
     from opdb.runtime.qnn import context_file
 
+    check_compiled(file)
     header = context_file.read(file).header
     check_profile(options, header.backend)
     notice = emulation_notice(header, target_of(header.backend, options.errata), file)
@@ -82,6 +84,7 @@ def _execution(file: Path, options: RunOptions) -> tuple[Execution, str | None]:
     specs = options.inputs or []
     given = given_inputs([t.config for t in header.graphs[name].inputs], states, specs)
     fed = feed(specs, given, real=options.real, steps=options.steps)
+    warn_not_finite(fed)
     reports = () if options.profile == "off" else ("json", "trace") if options.json else ("text", "trace")
     execution = Execution(
         file, header, name, states, given, fed, options.steps, options.repeat, options.profile, reports

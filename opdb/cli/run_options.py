@@ -11,6 +11,7 @@ import typer
 from opdb.cli.option_groups import ErrataOptions
 from opdb.cli.options import Json, More, Timeout, check_timeout
 from opdb.core.errors import OpdbError
+from opdb.core.files import check_writable
 
 if TYPE_CHECKING:
     from opdb.catalog.targets.target import Target
@@ -91,6 +92,22 @@ class RunOptions:
         path = self.outputs
         if path is not None and (path.is_file() if path.suffix != ".npz" else path.is_dir()):
             raise OpdbError(f"--outputs {path}: give a file that ends in .npz, or a folder")
+        check_writable(path if path is None or path.suffix == ".npz" else path / "x.npy", option="--outputs")
+        check_writable(self.save_states, option="--save-states")
+        check_writable(self.trace, option="--trace")
+
+
+#: Suffixes of models, which `opdb compile` reads.
+MODELS = (".onnx", ".pt2", ".tflite", ".py", ".pt", ".pth", ".json", ".jsonl")
+
+
+def check_compiled(file: Path) -> None:
+    """Raises OpdbError for a model that is not compiled."""
+    if file.suffix in MODELS:
+        made = f"{file}:make" if file.suffix == ".py" else str(file)
+        raise OpdbError(
+            f"{file}: not compiled; compile it first: opdb compile {made} --soc SM8650 -o {file.stem}.bin"
+        )
 
 
 def check_program(file: Path, options: RunOptions) -> None:

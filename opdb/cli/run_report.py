@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from json import loads
@@ -86,6 +87,17 @@ class RunReport:
             print(f"  {EMULATION}")
         if "text" in result.reports:
             print(result.reports["text"], end="")
+
+
+def warn_not_finite(fed: Mapping[str, Array]) -> None:
+    """Warns on stderr of inputs with NaN or infinite values."""
+    from opdb.execute.compile.inputs import not_finite
+
+    for name, count in not_finite(fed).items():
+        values = f"{count} NaN or infinite value{'s' * (count != 1)}"
+        print(
+            f"opdb: warning: the input {name} has {values}; QNN defines no result for them", file=sys.stderr
+        )
 
 
 def _figures(tensor: GraphTensor, value: Array) -> str:

@@ -95,7 +95,7 @@ def validate(
             if options.json:
                 print_json_line(judged.document())
             else:
-                judged.print(place, options.verbose)
+                judged.print(place, options)
     if failed:
         raise typer.Exit(1)
 
@@ -131,11 +131,24 @@ class _Judged:
             violation["policy"] = self.policies.get(violation["rule"])
         return document
 
-    def print(self, place: str, verbose: bool) -> None:
+    def print(self, place: str, options: ValidateOptions) -> None:
         from opdb.judge.errata.policy import IGNORE
 
         kept = tuple(v for v in self.verdict.violations if self.policies.get(v.rule) != IGNORE)
-        print_verdict(place, replace(self.verdict, violations=kept), self.variant, self.answer, verbose)
+        shown = replace(self.verdict, violations=kept)
+        print_verdict(place, shown, self.variant, self.answer, options.verbose)
+        if self.verdict.verdict == "accept" and self.fails(options):
+            print(f"  {self._why(options)}")
+
+    def _why(self, options: ValidateOptions) -> str:
+        """Why an accepted config makes the exit code 1."""
+        from opdb.judge.errata.policy import AVOID
+
+        avoided = [erratum for erratum, policy in self.policies.items() if policy == AVOID]
+        if avoided and not options.lenient:
+            ignore = " ".join(f"--ignore-erratum {erratum}" for erratum in avoided)
+            return f"exit 1: accepted, but {', '.join(avoided)} makes it fail or compute wrong results; --lenient or {ignore} lets it pass"
+        return "exit 1: accepted, but --strict counts warnings"
 
 
 def _judged(
@@ -183,6 +196,8 @@ def print_verdict(
     place: str, verdict: Verdict, variant: Variant | None, answer: Any, verbose: bool = False
 ) -> None:
     """Prints the verdict, the broken rules, and the library's answer."""
+    from opdb.runtime.qnn.errors import explained
+
     ident = f" {verdict.config.id}" if verdict.config.id else ""
     print(f"{place}:{ident} {verdict.config.op} on {verdict.target}: {verdict.verdict}")
     for v in sorted(verdict.violations, key=lambda v: v.warning):
@@ -190,7 +205,7 @@ def print_verdict(
     if variant is not None:
         print(f"  nearest accepted: {variant.text}")
     if answer is not None:
-        code = "" if answer.verdict == "accept" else f" {answer.code} {answer.code_name}"
+        code = "" if answer.verdict == "accept" else f" {explained(answer.code, answer.code_name)}"
         print(f"  vendor: {answer.verdict}{code}")
         for line in answer.log:
             if line.startswith(("error", "warning")):  # --json has the whole log

@@ -32,6 +32,25 @@ def cache_folder() -> Path:
     return platformdirs.user_cache_path("opdb", appauthor=False)
 
 
+def check_writable(*paths: Path | None, option: str = "-o") -> None:
+    """Raises OpdbError if a file cannot be written at one of ``paths``, before hours of work for it; None is skipped.
+
+    Missing folders are made when the file is written, so that the nearest folder above counts.
+    """
+    for path in paths:
+        if path is None:
+            continue
+        if path.is_dir():
+            raise OpdbError(f"{option} {path}: this is a folder; name a file")
+        above = next(p for p in path.absolute().parents if p.exists())
+        try:
+            with tempfile.TemporaryFile(dir=above):
+                pass
+        except OSError as error:
+            why = "is a file" if above.is_file() else f"cannot be written to: {error.strerror}"
+            raise OpdbError(f"{option} {path}: the folder {above} {why}; give another path") from None
+
+
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Writes to a temporary name beside ``path``, flushes to disk, renames.  Raises OpdbError; then nothing changed."""
     data = content.encode() if isinstance(content, str) else content

@@ -65,7 +65,7 @@ def _rank(name: str, known: str) -> tuple[int, int] | None:
 
 
 def _allowed(a: str, b: str) -> int:
-    """The number of typos in a name of this length; only one if nothing but digits differs, none between other short names than yy and y."""
+    """The number of typos in a name of this length: one if only digits differ; none in two letters, but for a doubled one."""
     if max(len(a), len(b)) <= _SHORT and set(a) != set(b):
         return 0
     only_digits = re.sub(r"\d", "", a) == re.sub(r"\d", "", b)

@@ -71,7 +71,7 @@ def _attempt(config: OpConfig, arrays: list[Any], target: Target) -> dict[str, A
     given = {t.name: arrays[int(t.name)] for t in graph.inputs}
     floats = half(target.backend) and any(t.dtype == "f32" for t in graph.tensors.values())
     said = _worker(target).run(graph, given, "fp16" if floats else None)
-    return dict(said.outputs) if said.verdict == "yes" else f"{said.stage}: {said.verdict} ({said.code_name})"
+    return dict(said.outputs) if said.verdict == "yes" else f"{said.stage}: {said.verdict} ({said.explained})"
 
 
 def _fixed(config: OpConfig) -> OpConfig:

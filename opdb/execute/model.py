@@ -57,7 +57,7 @@ def compile(
         metadata=record | {"execution": target.execution}, timeout=timeout,
     )  # fmt: skip
     if made.result.stage != "done":
-        raise OpdbError(f"{file}: {target} refused the graph at {made.result.stage}: {made.result.code_name}")
+        raise OpdbError(f"{file}: {target} refused the graph at {made.result.stage}: {made.result.explained}")
     return made
 
 
@@ -125,10 +125,10 @@ def run(
     with VendorWorker(header.backend, header.soc, soc_model=header.soc_model, timeout=timeout) as worker:
         loaded = worker.load(Path(file))
         if loaded.stage != "done":
-            raise OpdbError(f"{file}: {header.backend} does not load it: {loaded.code_name}")
+            raise OpdbError(f"{file}: {header.backend} does not load it: {loaded.explained}")
         result = worker.execute(name, fed)
     if result.stage != "done":
-        raise OpdbError(f"{file}: {header.backend} fails at {result.stage}: {result.code_name}")
+        raise OpdbError(f"{file}: {header.backend} fails at {result.stage}: {result.explained}")
     return {t.config.name: to_real(t.config, result.outputs[t.config.name]) for t in ends.outputs}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from opdb.core.errors import OpdbError
@@ -12,10 +13,12 @@ GIT_LFS = b"version https://git-lfs"
 NUMPY = b"\x93NUMPY"
 #: A part of the names in a zip file that torch.save wrote, and of those that torch.export.save wrote (PyTorch 2.1 to 2.13).
 CHECKPOINT, PROGRAMS = "data.pkl", ("archive_format", "serialized_exported_program.json")
+#: A part of the names in a zip file that torch.jit.save wrote.
+SCRIPT = "/code/__torch__"
 
 
 def refuse_other_files(path: str) -> None:
-    """Raises OpdbError for an empty file, a Git LFS pointer, a .py file, an array of NumPy, and a checkpoint of torch.save."""
+    """Raises OpdbError for an empty file, a Git LFS pointer, a .py file, an array of NumPy, and files of torch.save and torch.jit.save."""
     file = Path(path)
     if not file.is_file():
         return
@@ -29,7 +32,13 @@ def refuse_other_files(path: str) -> None:
         raise OpdbError(f"{path}: {_callable_hint(path)}")
     if head.startswith(NUMPY):
         raise OpdbError(f"{path}: an array of NumPy, not a model; inputs are given with --data or --inputs")
-    if zipfile.is_zipfile(path) and _is_checkpoint(path):
+    names = zipfile.ZipFile(path).namelist() if zipfile.is_zipfile(path) else []
+    if any(SCRIPT in name for name in names):
+        raise OpdbError(
+            f"{path}: a TorchScript file, not a program of torch.export.save; export the module itself with torch.export, "
+            "or give FILE.py:FUNCTION"
+        )
+    if _is_checkpoint(names):
         raise OpdbError(
             f"{path}: a checkpoint of torch.save (e.g. a state_dict), not a program of torch.export.save; write a function "
             "that builds the module and loads it, and give FILE.py:FUNCTION"
@@ -57,7 +66,5 @@ def _needs_arguments(node: ast.FunctionDef) -> bool:
     return len(args.posonlyargs) + len(args.args) > len(args.defaults) or None in args.kw_defaults
 
 
-def _is_checkpoint(path: str) -> bool:
-    with zipfile.ZipFile(path) as archive:
-        names = archive.namelist()
+def _is_checkpoint(names: Sequence[str]) -> bool:
     return any(n.endswith(CHECKPOINT) for n in names) and not any(n.endswith(PROGRAMS) for n in names)

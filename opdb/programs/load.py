@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import sys
 import zipfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -13,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opdb.core.errors import OpdbError
+from opdb.core.foreign import quiet
+from opdb.programs.callables import check_callable, named_callable, parts, place_of
 from opdb.programs.file_faults import refuse_other_files
 from opdb.programs.torch.export import export, first_line, require_torch
 
@@ -44,12 +43,12 @@ def load_model(
     encodings of a float ONNX file (opdb.programs.onnx.encodings).
     Raises OpdbError for anything else, MissingExtra without PyTorch.
     """
+    _refuse(spec)
     require_torch()
     if encodings is not None and not spec.endswith(".onnx"):
         raise OpdbError(
             f"--encodings {encodings}: for ONNX files in floats, whose tensors they name; not for {spec}"
         )
-    refuse_other_files(spec)
     if has_names(spec):
         from opdb.programs.onnx.files import read_onnx
 
@@ -57,39 +56,11 @@ def load_model(
     _no_dims(spec, dims)
     if spec.endswith(".pt2") or (":" not in spec and Path(spec).exists()):
         return _from_file(spec)
-    if _callable_parts(spec) is None:
+    if parts(spec) is None:
         raise OpdbError(
             f"{spec}: not a model; give a .pt2, .onnx or .tflite file, or module:callable that returns (module, example inputs)"
         )
     return _made(named_callable(spec), spec)
-
-
-def named_callable(spec: str) -> Callable[[], Any]:
-    """Loads ``module:callable``; the module is found on sys.path and in the current folder, or is the path of a .py file.
-
-    Raises OpdbError for another form, for a module that cannot be imported, and if it has no such callable.
-    """
-    parts = _callable_parts(spec)
-    if parts is None:
-        raise OpdbError(f"{spec}: not module:callable; e.g. package.module:make or file.py:make")
-    module, name = parts
-    found = _imported_file(module) if module.endswith(".py") else _imported(module)
-    make: Callable[[], Any] | None = getattr(found, name, None)
-    if make is None or not callable(make):
-        known = ", ".join(
-            k
-            for k, v in vars(found).items()
-            if callable(v) and getattr(v, "__module__", None) == found.__name__
-        )
-        raise OpdbError(f"{module}: no callable '{name}'" + (f"; it has {known}" if known else ""))
-    return make
-
-
-def _callable_parts(spec: str) -> tuple[str, str] | None:
-    """The module (or file) and the name, or None if ``spec`` is not ``module:callable``."""
-    module, colon, name = spec.rpartition(":")
-    importable = module.endswith(".py") or all(p.isidentifier() for p in module.split("."))
-    return (module, name) if colon and name.isidentifier() and importable else None
 
 
 def load_program(
@@ -101,10 +72,10 @@ def load_program(
     instead of tracing it (opdb.programs.onnx.recorder).  That is much faster, but the nodes have meta tensors, which PyTorch's own
     passes and torch.export.save do not accept.
     """
+    _refuse(spec)
     require_torch()
     if spec.endswith(".pt2") and encodings is None:
         _no_dims(spec, dims)
-        refuse_other_files(spec)
         return _read(spec)
     module, inputs = load_model(spec, dims=dims, encodings=encodings)
     if quick and has_names(spec):
@@ -115,6 +86,15 @@ def load_program(
         with suppress(Unrecordable):
             return recorded(module, inputs, partial(stays_whole, kept=READ_WITHOUT_SPEC))
     return export(module, inputs, name=spec)
+
+
+def _refuse(spec: str) -> None:
+    """Raises OpdbError for what is plainly no model, before PyTorch is imported."""
+    if spec.endswith((".pt2", ".onnx", ".tflite", ".py")) and not Path(spec).exists():
+        raise OpdbError(f"{spec}: no such file")
+    refuse_other_files(spec)
+    if parts(spec) is not None:
+        check_callable(spec)
 
 
 def _no_dims(spec: str, dims: Mapping[str, int] | None) -> None:
@@ -151,46 +131,10 @@ def _read(path: str) -> ExportedProgram:
     if not zipfile.is_zipfile(path):
         raise OpdbError(f"{path}: not a file of torch.export.save")
     try:
-        return torch.export.load(path)
+        with quiet():
+            return torch.export.load(path)
     except Exception as error:  # the reader raises whatever it meets in a damaged file
         raise OpdbError(f"{path}: cannot be read as an exported program: {first_line(error)}") from error
-
-
-def _imported_file(path: str) -> Any:
-    """Imports a file as a module into sys.modules, where PyTorch looks for the source of what it exports."""
-    if not Path(path).is_file():
-        raise OpdbError(f"{path}: no such file")
-    name = Path(path).stem
-    while name in sys.modules:  # two files may share a name, and a file may have a library's
-        name += "_"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[name]
-        raise OpdbError(f"{path}: importing it fails: {first_line(error)}") from error
-    return module
-
-
-def _imported(module: str) -> Any:
-    here = str(Path.cwd())
-    if here not in sys.path and "" not in sys.path:
-        sys.path.append(here)
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        missing = error.name or module
-        why = (
-            "no such module on the path or in the current folder"
-            if module.startswith(missing)
-            else f"it needs {missing}"
-        )
-        raise OpdbError(f"{module}: {why}") from error
-    except Exception as error:
-        raise OpdbError(f"{module}: importing it fails: {first_line(error)}") from error
 
 
 def _made(make: Callable[[], Any], spec: str) -> tuple[Module, Inputs]:
@@ -199,7 +143,7 @@ def _made(make: Callable[[], Any], spec: str) -> tuple[Module, Inputs]:
     try:
         made = make()
     except Exception as error:
-        raise OpdbError(f"{spec}() fails: {first_line(error)}") from error
+        raise OpdbError(f"{spec}() fails{place_of(error)}: {first_line(error)}") from error
     if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], torch.nn.Module):
         if isinstance(made[1], torch.Tensor):
             return made[0], (made[1],)

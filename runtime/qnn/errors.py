@@ -34,6 +34,12 @@ def warnings(log: Sequence[str]) -> tuple[str, ...]:
     return tuple(line for line in log if line.startswith(("error: ", "warning: ")))
 
 
+def explained(code: int, name: str) -> str:
+    """A library's code for people, e.g. "1002 QNN_COMMON_ERROR_MEM_ALLOC; see opdb explain 1002"; a signal has its name alone."""
+    said = f"{code} {name}".strip() if code else name
+    return f"{said}; see opdb explain {code}" if code and code in NAMES else said
+
+
 class QnnError(OpdbError):
     """A QNN function returned an error.
 
@@ -48,7 +54,8 @@ class QnnError(OpdbError):
         self.log = tuple(log)
         self.message = message
         why = reasons(self.log) or (message,) * bool(message)
-        super().__init__(f"QNN failed to {stage}: {code} {self.name}" + (f": {why[0]}" if why else ""))
+        said = f"{why[0]}: " if why else ""
+        super().__init__(f"QNN failed to {stage}: {said}{explained(code, self.name)}")
 
     def __reduce__(self) -> tuple[type[QnnError], tuple[str, int, tuple[str, ...], str]]:
         return type(self), (self.stage, self.code, self.log, self.message)

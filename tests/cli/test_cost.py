@@ -64,7 +64,17 @@ def test_text_gives_the_time_and_its_limits(here: Here, models: str) -> None:
 def test_json_has_the_figures_and_the_rows(here: Here, models: str, tmp_path: Path) -> None:
     files = tmp_path / "trace.json", tmp_path / "page.html"
     done = here(
-        "cost", f"{models}:net", *ON, "--by", "module", "--trace", files[0], "--format", "html", "-o", files[1]
+        "cost",
+        f"{models}:net",
+        *ON,
+        "--by",
+        "module",
+        "--trace",
+        files[0],
+        "--format",
+        "html",
+        "-o",
+        files[1],
     )
     assert (done.code, done.err) == (0, "")
     told = done.document

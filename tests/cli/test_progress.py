@@ -82,7 +82,11 @@ def on_a_terminal(program: str) -> tuple[str, str]:
     leader, follower = pty.openpty()
     env = {**os.environ, "COLUMNS": "80", "TERM": "xterm-256color", progress.VARIABLE: "1"}
     child = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, stderr=follower, text=True, env=env
+        [sys.executable, "-c", textwrap.dedent(program)],
+        stdout=subprocess.PIPE,
+        stderr=follower,
+        text=True,
+        env=env,
     )
     os.close(follower)
     written = b""

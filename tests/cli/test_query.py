@@ -37,24 +37,59 @@ def test_support_of_several_ops_is_written_in_every_format(loaded: Run, tmp_path
             {k: v or None for k, v in r.items() if k != "measurements"} for r in csv.DictReader(lines)
         ] == [{k: v for k, v in r.items() if k != "measurements"} for r in rows]
     assert json.loads((tmp_path / "support.json").read_text(encoding="utf-8")) == rows
-    assert (tmp_path / "support.md").read_text(encoding="utf-8").count("\n") == len(rows) + 2
-    assert (tmp_path / "support.html").read_text(encoding="utf-8").count("<tr><td") == len(rows)
+    merged = {tuple(r[c] for c in ("op", "type_row", "soc", "status", "why")) for r in rows}
+    assert (tmp_path / "support.md").read_text(encoding="utf-8").count("\n") == len(merged) + 2
+    assert (tmp_path / "support.html").read_text(encoding="utf-8").count("<tr><td") == len(merged)
+    each = loaded(*asked, "--format", "md", "--each-sdk").stdout
+    assert each.count("\n") == len(rows) + 2
 
 
-def test_pivot_has_a_line_per_op(loaded: Run) -> None:
+def test_sdks_with_equal_rows_are_ranges_in_tables(loaded: Run) -> None:
+    lines = loaded(
+        "query",
+        "support",
+        "--op",
+        "Concat",
+        "--soc",
+        "SM8550",
+        "--columns",
+        "type_row,sdk,status,why",
+        "--format",
+        "md",
+    ).stdout.splitlines()[2:]
+    found = {
+        row: (sdk, status, why) for row, sdk, status, why in (line.strip("| ").split(" | ") for line in lines)
+    }
+    assert found["HTP.FP16.1"][:2] == ("2.47-2.51", "yes, except")
+    assert "without the parameter axis" in found["HTP.FP16.1"][2] and "(HTP-0002)" in found["HTP.FP16.1"][2]
+    assert found["HTP.BF16_2_47.1"] == ("2.47-2.51", "no", "the chip has no bfloat16")
+
+
+def test_pivot_has_a_line_per_op_and_kind_of_types(loaded: Run) -> None:
     rows = json.loads(
         loaded("query", "support", "--backend", "CPU", "--op", "Relu", "--pivot", "--json").stdout
     )
-    (row,) = rows
-    assert next(iter(row)) == "op" and all(c.startswith("CPU") for c in list(row)[1:])
-    assert any(
-        "fp32" in str(v) and str(v).startswith("yes: ") for v in list(row.values())[1:]
-    )  # as opdb ships it
-    page = loaded("query", "support", "--op", "Relu", "--pivot", "--format", "html").stdout
+    assert [list(r) for r in rows] == [["op", "types", "CPU 2.47"]] * len(rows)
+    assert {r["types"]: r["CPU 2.47"] for r in rows}["fp32"] == "yes"  # as opdb ships it
+    page = loaded("query", "support", "--op", "Relu", "--op", "Concat", "--pivot", "--format", "html").stdout
     # GPU has no library here
-    assert re.search(r'<td class="declared" data-l="GPU@[^"]*">declared: All', page)
+    assert re.search(r'<td data-l="GPU [^"]*">not known', page)
+    assert (
+        re.search(r'<td class="except" data-l="HTP [^"]*">', page)
+        and "<li>HTP-0002: Finalization fails" in page
+    )
     done = loaded("query", "ops", "--pivot")
     assert done.returncode == 2 and "--pivot turns 'support'" in done.stderr
+
+
+def test_the_support_of_one_op_on_two_chips_is_one_table(loaded: Run) -> None:
+    """MatMul on 8 Gen 2 and 8 Elite, and since when."""
+    asked = ("query", "support", "--op", "MatMul", "--soc", "8 Gen 2", "--soc", "8 Elite", "--pivot")
+    rows = {r["types"]: r for r in json.loads(loaded(*asked, "--json").stdout)}
+    assert list(rows["INT8"])[2:] == ["HTP:SM8550 2.47-2.51", "HTP:SM8750 2.47-2.51"]
+    assert rows["INT8"]["HTP:SM8550 2.47-2.51"].startswith("yes, except HTP-0051 (2.47), HTP-0224")
+    assert rows["BF16"]["HTP:SM8750 2.47-2.51"] == "no (the chip has no bfloat16)"
+    assert "HTP-0224: MatMul does not add a quantized bias" in loaded(*asked).stdout
 
 
 def test_errata_can_be_filtered_by_scope_and_condition(loaded: Run) -> None:

@@ -284,7 +284,7 @@ def test_text_around_a_generated_region_is_kept(mini: Catalog, tree: Path) -> No
     generate(mini, tree, TARGETS)
     text = (tree / "README.md").read_text()
     assert text.startswith("# Title\n\n<!-- ops -->\n") and text.endswith("\n<!-- /ops -->\n\nEnd.\n")
-    assert "| CPU declares | 1 | 1 |" in text
+    assert "| CPU | 1 | 1 |" in text
     assert (tree / "README.md").stat().st_mode & 0o777 == 0o600
     (tree / "README.md").write_text("New words.\n" + text)
     assert generate(mini, tree, TARGETS).written == ()

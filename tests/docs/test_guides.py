@@ -1,4 +1,4 @@
-"""The guides' commands run, in page order, and print what the page shows."""
+"""The commands of the README and the guides run, in page order, and print what the page shows."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from .pages import ROOT, Shell, blocks, forked_command
+from .. import forked_command
+from .pages import ROOT, blocks
+from .shell import Shell
 
-GUIDES = {p.stem: p for p in sorted((ROOT / "docs" / "guides").glob("*.md"))}
+GUIDES = {p.stem: p for p in (ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md")))}
 SESSIONS = {name: [b.name for b in blocks(page) if b.kind == "console"] for name, page in GUIDES.items()}
 
 pytestmark = [pytest.mark.torch, pytest.mark.executorch, pytest.mark.vendor, pytest.mark.slow]
@@ -33,7 +35,7 @@ def run(name: str, folder: Path, catalog: Path, *, breadth: bool) -> None:
     for block in blocks(GUIDES[name]):
         if block.is_file:
             shell.write(block)
-        elif block.kind == "console" and (breadth or block.name != "breadth"):
+        elif block.kind == "console" and block.name in (("", "breadth") if breadth else ("",)):
             seen += shell.session(block)
     assert seen
 
@@ -54,7 +56,7 @@ def test_long_guide_commands_print_the_shown_output(name: str, tmp_path: Path, c
 def test_output_outside_of_sessions_names_its_test(name: str) -> None:
     """A section that shows a command and its output outside of a session names the test that runs it."""
     text = GUIDES[name].read_text(encoding="utf-8")
-    text = re.sub(r"^```console( breadth)?\n.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^```console( \w+)?\n.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
     for section in re.split(r"^## ", text, flags=re.MULTILINE):
         if re.search(r"^ *\$ ", section, re.MULTILINE):
             named = re.findall(r"`((?:tests|benchmarks)/[\w/.-]+)", section)

@@ -19,7 +19,8 @@ import pytest
 from opdb.core.install import DISTRIBUTION, add_extras
 from opdb.core.version import __version__
 
-from .pages import ROOT, Shell, blocks, commands
+from .pages import ROOT, blocks, commands
+from .shell import Shell
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 #: What people read: pages, messages, generated files, and the tools that print.

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from .pages import Shell, quickstart
+from .pages import quickstart
+from .shell import Shell
 
 pytestmark = [pytest.mark.torch, pytest.mark.executorch, pytest.mark.vendor, pytest.mark.slow]
 

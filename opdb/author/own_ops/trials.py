@@ -108,7 +108,7 @@ def _run(
     given = {n: inputs[int(n)] for n, t in graph.tensors.items() if t.type == "APP_WRITE"}
     said = worker.run(graph, given)
     if said.verdict != "yes":
-        return Trial(name, "failed", f"{said.stage} {said.verdict} {said.code}{_reason(said.log)}")
+        return Trial(name, "failed", f"{said.stage} {said.verdict}{_reason(said.log)}: {said.explained}")
     if reference is None:
         return Trial(name, "ran")
     outputs = [said.outputs[t.name] for t in graph.outputs]

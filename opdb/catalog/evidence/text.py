@@ -23,14 +23,14 @@ def told(outcome: Outcome) -> str:
     return "validated" if outcome.counts[0].get("yes") else "unknown"
 
 
-def of_chips(cells: Iterable[Cell]) -> str:
-    """Summarizes cells of one row and library: the most common outcome, then the others with their chips."""
+def of_chips(texts: Iterable[tuple[str, str]]) -> str:
+    """Summarizes texts by chip, as (chip, text): the most common text, then the others with their chips."""
     groups: dict[str, list[str]] = {}
-    for cell in cells:
-        groups.setdefault(told(cell.outcome), []).append(cell.run.soc)
+    for chip, text in texts:
+        groups.setdefault(text, []).append(chip)
     ordered = sorted(groups.items(), key=lambda e: (-len(e[1]), e[0]))
     return "; ".join(
-        f"{what} on {', '.join(sorted(chips))}" if i else what for i, (what, chips) in enumerate(ordered)
+        f"{text} on {', '.join(sorted(chips))}" if i else text for i, (text, chips) in enumerate(ordered)
     )
 
 
@@ -41,7 +41,9 @@ def by_row(cells: Iterable[Cell]) -> dict[str, dict[str, str]]:
         groups.setdefault((c.row, c.run.backend, c.run.sdk, c.run.execution), []).append(c)
     found: dict[str, dict[str, str]] = {}
     for key in sorted(groups, key=lambda k: (k[0], k[1], sdk_number(k[2]), k[3])):
-        found.setdefault(key[0], {})[" ".join(key[1:])] = of_chips(groups[key])
+        found.setdefault(key[0], {})[" ".join(key[1:])] = of_chips(
+            (c.run.soc, told(c.outcome)) for c in groups[key]
+        )
     return found
 
 

@@ -35,7 +35,7 @@ class Pivot:
 
 
 @dataclass(frozen=True)
-class _Cell:
+class Cell:
     """What a cell says of one SDK: a word, the exceptions to a yes, the reason for a no."""
 
     word: str
@@ -86,7 +86,7 @@ def _name(target: Target, sdks: Sequence[str]) -> str:
     )
 
 
-def _text(cells: dict[str, _Cell], order: tuple[str, ...]) -> str | None:
+def _text(cells: dict[str, Cell], order: tuple[str, ...]) -> str | None:
     """A target's cells by SDK as one text, which names SDKs where they differ; None without cells."""
     if not cells:
         return None
@@ -101,7 +101,7 @@ def _text(cells: dict[str, _Cell], order: tuple[str, ...]) -> str | None:
     return "; ".join(texts)
 
 
-def _exceptions(cells: dict[str, _Cell], of: Sequence[str], order: tuple[str, ...]) -> str:
+def _exceptions(cells: dict[str, Cell], of: Sequence[str], order: tuple[str, ...]) -> str:
     """The exceptions of a yes, those of some SDKs alone with these SDKs."""
     found: dict[str, list[str]] = {}
     for sdk in of:
@@ -114,22 +114,22 @@ def _exceptions(cells: dict[str, _Cell], of: Sequence[str], order: tuple[str, ..
     return f" {', '.join(names[:NAMED])}{more}" if names else ""
 
 
-def _reason(cells: Sequence[_Cell]) -> str:
+def _reason(cells: Sequence[Cell]) -> str:
     whys = {c.why for c in cells}
     why = next(iter(whys)) if len(whys) == 1 else ""
     return f" ({why})" if why and len(why) <= SHORT else ""
 
 
-def _of_chips(chips: Sequence[Sequence[Row]]) -> _Cell:
-    found = [_of_chip(rows) for rows in chips]
+def _of_chips(chips: Sequence[Sequence[Row]]) -> Cell:
+    found = [of_kind(rows) for rows in chips]
     if len({(c.word, c.exceptions) for c in found}) == 1:
         return found[0]
     words = [c.word for c in found]
     numbers = [(w, n) for w in WORDS if (n := words.count(w))]
-    return _Cell("; ".join(f"{w} on {n} chip{'s' * (n != 1)}" for w, n in numbers))
+    return Cell("; ".join(f"{w} on {n} chip{'s' * (n != 1)}" for w, n in numbers))
 
 
-def _of_chip(rows: Sequence[Row]) -> _Cell:
+def of_kind(rows: Sequence[Row]) -> Cell:
     """The type rows of one kind at one place.  Rows that are not declared there say nothing, unless all are."""
     declared = [r for r in rows if r["declared"] != "no" or r["status"] != NO] or [*rows]
     words = {r["status"] for r in declared}
@@ -138,12 +138,12 @@ def _of_chip(rows: Sequence[Row]) -> _Cell:
         ids = dict.fromkeys(e for r in declared if r["status"] == EXCEPT for e in _ids(r))
         unlike = dict.fromkeys(f"not {r['cells']}" for r in refused)
         if words == {YES} or not (refused or EXCEPT in words):
-            return _Cell(YES)
-        return _Cell(EXCEPT, (*ids, *unlike) or ("some cases",))
+            return Cell(YES)
+        return Cell(EXCEPT, (*ids, *unlike) or ("some cases",))
     if NOT_KNOWN in words:
-        return _Cell(NOT_KNOWN)
+        return Cell(NOT_KNOWN)
     whys = {r["why"] or "" for r in declared}
-    return _Cell(NO, (), next(iter(whys)) if len(whys) == 1 else "")
+    return Cell(NO, (), next(iter(whys)) if len(whys) == 1 else "")
 
 
 def _ids(row: Row) -> list[str]:

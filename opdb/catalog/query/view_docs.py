@@ -20,9 +20,14 @@ and never given to the database as text. `v_support` joins the chips to the tabl
 class of chips and SDK: `opdb sync`, new evidence and every run that is recorded keep it current. *Declared* means: the SDK has
 the row, the chip has what it needs, and no rule forbids it for certain.
 
-`opdb query support --pivot` has an op to a line and a target to a column. Its cells name the configurations of data
-types by verdict: yes (all that the library was asked for went well), no, crashed, hung, declared (documented, not
-measured). Without `--soc` a column is the worst over all SoCs.
+`status` says in a word whether a row works: *yes*; *yes, except*, under the conditions in `why`; *no*, for the reason in
+`why`; *not known*. It combines the declaration, what was measured, and the errata known for these data types. In tables
+`opdb query support` gives SDKs with equal rows as ranges (2.47-2.49); `--each-sdk`, `--json`, `--format csv` and `parquet` have
+a row for each.
+
+`opdb query support --pivot` has a line per op and kind of data types (FP16, INT8 ...: the documents' names) and a column per
+target. Its cells are the words, with the errata that are the exceptions. Without `--soc` a column counts the chips of each
+word.
 """
 
 

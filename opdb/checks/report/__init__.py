@@ -25,9 +25,9 @@ def lines(coverage: Coverage, format_: str, title: str, verbose: bool = False) -
     if format_ == "sarif":
         from opdb.checks.report.sarif import sarif
 
-        return iter(sarif(coverage, title).splitlines())
+        return iter(sarif([coverage], title).splitlines())
     if format_ == "junit":
         from opdb.checks.report.junit import junit
 
-        return iter(junit(coverage, title).splitlines())
+        return iter(junit([coverage], title).splitlines())
     return markdown(coverage, title) if format_ == "md" else table(coverage, verbose)

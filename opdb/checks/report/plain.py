@@ -119,11 +119,11 @@ def _share(part: int, whole: int) -> str:
 def markdown(coverage: Coverage, title: str) -> Iterator[str]:
     """Summary, unsupported nodes by ATen target, and all nodes."""
     place = " ".join(p for p in (coverage.backend, coverage.soc, coverage.sdk and f"SDK {coverage.sdk}") if p)
-    yield from (f"# {_md(title)} on {place}", "")
+    yield from (f"# {escaped(title)} on {place}", "")
     if coverage.about:
-        yield f"- {_md(coverage.about)}"
+        yield f"- {escaped(coverage.about)}"
     for line in summary(coverage):
-        yield f"- {_md(line)}"
+        yield f"- {escaped(line)}"
     yield from ("", COUNTED, "")
     left = [r for r in coverage.rows if r.verdict != "supported"]
     if left:
@@ -137,7 +137,7 @@ def markdown(coverage: Coverage, title: str) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|---|"
     for r in coverage.rows:
         cells = (r.node, r.target, r.verdict, "; ".join(told(r)), amount(r.flops), amount(r.bytes), r.module, r.line)
-        yield "| " + " | ".join(_md(c) for c in cells) + " |"
+        yield "| " + " | ".join(escaped(c) for c in cells) + " |"
 
 
 def told(row: Row) -> list[str]:
@@ -150,8 +150,12 @@ def told(row: Row) -> list[str]:
 def _refused(row: Row, verbose: bool = False) -> list[str]:
     """The reasons of an unsupported node, and the nearest accepted ops; each once."""
     reasons = [_reason(q, verbose) for q in row.reasons]
-    nearest = [f"nearest accepted {n['op']}: {n['text']}" for n in row.nearest]
-    return list(dict.fromkeys(reasons + nearest))
+    return list(dict.fromkeys(reasons + nearest(row)))
+
+
+def nearest(row: Row) -> list[str]:
+    """The nearest ops that the target accepts, each once."""
+    return list(dict.fromkeys(f"nearest accepted {n['op']}: {n['text']}" for n in row.nearest))
 
 
 def _reason(reason: Mapping[str, str], verbose: bool = False) -> str:
@@ -159,7 +163,8 @@ def _reason(reason: Mapping[str, str], verbose: bool = False) -> str:
     return f"{reason['rule']}: {text}" if reason["rule"] else text
 
 
-def _md(text: str) -> str:
+def escaped(text: str) -> str:
+    """A text as Markdown shows it, on one line."""
     for mark in "\\|*_<>[]`":
         text = text.replace(mark, f"\\{mark}")
     return text.replace("\n", " ")

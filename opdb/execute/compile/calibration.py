@@ -11,7 +11,7 @@ import numpy as np
 from opdb.core.dtypes import BY_SHORT
 from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphTensor
-from opdb.execute.compile.inputs import archive, describe, drawn
+from opdb.execute.compile.inputs import archive, archive_names, describe, drawn
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -22,6 +22,35 @@ Sample = dict[str, Array]
 FORMS = "FILE.npz, a folder of .npz files, module:callable, example or random[:SEED]"
 #: The number of samples that `random` draws.
 DRAWN = 8
+
+
+def check_source(spec: str) -> None:
+    """Raises OpdbError if ``spec`` names nothing that ``read_samples`` could read; asks neither the model nor the user's code."""
+    word, colon, seed = spec.partition(":")
+    if word == "random":
+        if colon and not (seed.isascii() and seed.isdigit()):
+            raise OpdbError(f"--data {spec}: a seed is a whole number from 0; e.g. random:0")
+        return
+    path = Path(spec)
+    if spec == "example":
+        return
+    if path.is_dir():
+        if not any(path.glob("*.npz")):
+            raise OpdbError(f"--data {spec}: the folder has no .npz file")
+    elif spec.endswith(".npz"):
+        archive_names(spec)
+    elif path.is_file() and spec.endswith(".npy"):
+        raise OpdbError(
+            f"--data {spec}: .npy has no names for inputs; save it with numpy.savez(FILE.npz, INPUT=array) and give FILE.npz"
+        )
+    elif path.is_file():
+        raise OpdbError(f"--data {spec}: not one of {FORMS}")
+    elif ":" in spec:
+        from opdb.programs.callables import check_callable
+
+        check_callable(spec)
+    else:
+        raise OpdbError(f"--data {spec}: no such file or folder; give one of {FORMS}")
 
 
 def read_samples(
@@ -49,7 +78,7 @@ def read_samples(
 
 def named_samples(data: str, inputs: Sequence[GraphTensor], program: ExportedProgram) -> list[Sample]:
     """Calls ``read_samples`` for a program: ``inputs`` in the program's order, with its example inputs."""
-    from opdb.programs.load import named_callable
+    from opdb.programs.callables import named_callable
 
     example = None if program.example_inputs is None else [x.numpy() for x in program.example_inputs[0]]
     return read_samples(data, inputs, example=example, found=named_callable)
@@ -82,10 +111,9 @@ def _sources(
     example: Sequence[Any] | None,
     found: Callable[[str], Callable[[], Any]] | None,
 ) -> Iterable[tuple[str, Any]]:
-    word, colon, seed = spec.partition(":")
+    word, _, seed = spec.partition(":")
     if word == "random":
-        if colon and not (seed.isascii() and seed.isdigit()):
-            raise OpdbError(f"--data {spec}: a seed is a whole number from 0; e.g. random:0")
+        check_source(spec)
         generator = np.random.default_rng(int(seed or 0))
         return [(spec, {t.name: drawn(t, generator) for t in inputs}) for _ in range(DRAWN)]
     if spec == "example":

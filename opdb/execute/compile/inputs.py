@@ -80,6 +80,12 @@ def stored_inputs(values: Mapping[str, Any], tensors: Sequence[GraphTensor]) -> 
     }
 
 
+def not_finite(fed: Mapping[str, Array]) -> dict[str, int]:
+    """The number of values that are NaN or infinite, for each floating-point input that has some."""
+    found = {name: int(np.count_nonzero(~np.isfinite(a))) for name, a in fed.items() if a.dtype.kind == "f"}
+    return {name: count for name, count in found.items() if count}
+
+
 def at_step(fed: Mapping[str, Array], tensors: Sequence[GraphTensor], step: int) -> dict[str, Array]:
     """The arrays for one of the runs that ``feed`` prepared."""
     return {t.name: fed[t.name][step] if fed[t.name].ndim > len(t.shape) else fed[t.name] for t in tensors}
@@ -147,6 +153,17 @@ def archive(path: str) -> dict[str, Array]:
     except OSError as error:
         raise OpdbError(f"{path}: cannot read: {error.strerror or error}") from None
     except (ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+        raise OpdbError(f"{path}: not an archive of numpy.savez: {error}") from None
+
+
+def archive_names(path: str) -> tuple[str, ...]:
+    """The names in an .npz file, without its arrays.  Raises OpdbError as ``archive``."""
+    try:
+        with zipfile.ZipFile(path) as found:
+            return tuple(name.removesuffix(".npy") for name in found.namelist())
+    except OSError as error:
+        raise OpdbError(f"{path}: cannot read: {error.strerror or error}") from None
+    except zipfile.BadZipFile as error:
         raise OpdbError(f"{path}: not an archive of numpy.savez: {error}") from None
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opdb.core.graph import GraphTensor
+from opdb.runtime.qnn.errors import explained
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,11 @@ class Outcome:
     code: int
     code_name: str
     log: tuple[str, ...] = ()
+
+    @property
+    def explained(self) -> str:
+        """The code for people; "" if the library hung."""
+        return explained(self.code, self.code_name)
 
 
 @dataclass(frozen=True)

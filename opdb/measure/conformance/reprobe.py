@@ -105,7 +105,7 @@ def _symptom(
         if said.verdict in ("crashed", "hung"):
             return "crash", f"{said.stage}: {said.verdict} {said.code_name}".rstrip()
         stages = {"validate": "refused", "finalize": "not-finalized"}
-        return stages.get(said.stage, "not-executed"), f"{said.stage}: {said.code} {said.code_name}".rstrip()
+        return stages.get(said.stage, "not-executed"), f"{said.stage}: {said.explained}"
     if made.unknown:
         return "unknown", made.unknown
     got = [said.outputs[t.name] for t in made.graph.outputs]

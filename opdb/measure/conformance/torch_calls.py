@@ -105,7 +105,7 @@ class Calls:
         answer = self._worker({o.package for o in graph.ops}).run(graph, given)
         if answer.verdict != "yes":
             outcome = "refused" if answer.verdict == "no" else answer.verdict
-            return Call(target, said, outcome, f"{answer.stage}: {answer.code_name or answer.code}")
+            return Call(target, said, outcome, f"{answer.stage}: {answer.explained}")
         wanted = module(*tensors)
         wanted = list(wanted) if isinstance(wanted, (list, tuple)) else [wanted]
         for number, (t, truth) in enumerate(zip(graph.outputs, wanted, strict=True)):

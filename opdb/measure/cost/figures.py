@@ -16,8 +16,8 @@ class NotEstimated(OpdbError):
     def __init__(self, graph: str, outcome: SimulateResult) -> None:
         self.outcome = outcome
         reason = next((line for line in outcome.log if line.startswith("error")), "")
-        code = f"{outcome.code} {outcome.code_name}".strip()
-        super().__init__(": ".join(filter(None, (graph, outcome.stage, outcome.verdict, code, reason))))
+        said = (graph, outcome.stage, outcome.verdict, reason, outcome.explained)
+        super().__init__(": ".join(filter(None, said)))
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.foreign import quiet
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -16,7 +17,8 @@ def export(module: Module, inputs: tuple[Any, ...], name: str = "the model") -> 
     """``torch.export.export`` in eval mode.  Raises OpdbError with PyTorch's reason."""
     torch = require_torch()
     try:
-        return torch.export.export(in_eval_mode(module), inputs)
+        with quiet():
+            return torch.export.export(in_eval_mode(module), inputs)
     except Exception as error:  # PyTorch raises anything here: its own errors, the model's errors, assertions
         raise OpdbError(f"{name} cannot be exported: {first_line(error)}") from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,8 @@ from opdb.cli.help import CHECK, App
 from opdb.cli.options import Format, Json, More, Timeout
 from opdb.cli.output import print_json, print_rows
 from opdb.cli.progress import Stages
+from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.files import check_writable
 
 if TYPE_CHECKING:
     from opdb.plugins.executorch.delegate.debug import OpRow, Report
@@ -68,6 +71,11 @@ def debug_program(
 
     The program runs in a child process by ExecuTorch's runtime.  HTP's cycles and times are those of the emulation here.
     """
+    from opdb.plugins.executorch.pte_file import read
+
+    read(model)  # refuses another kind of file at once
+    _check(etrecord or model.with_suffix(".etrecord"))
+    check_writable(output)
     from opdb.plugins.executorch.delegate.debug import debug
 
     with Stages(("run", "compute in PyTorch", "compare")) as stages:
@@ -84,6 +92,16 @@ def debug_program(
     typer.echo(_said(report), err=True)
     if report.first is not None:
         raise typer.Exit(1)
+
+
+def _check(etrecord: Path) -> None:
+    """Raises OpdbError for what is missing, before ExecuTorch is imported, which takes seconds."""
+    if not etrecord.is_file():
+        raise OpdbError(
+            f"{etrecord}: no such file; save the ETRecord of the lowering there, or name it with --etrecord"
+        )
+    if find_spec("executorch") is None:
+        raise MissingExtra("ExecuTorch", "executorch")
 
 
 def _write_page(report: Report, model: Path, output: Path | None) -> None:

@@ -11,7 +11,7 @@ import typer
 from opdb.cli.output import print_json
 from opdb.cli.progress import Stages
 from opdb.cli.quantization import Calibrated, Calibration
-from opdb.cli.run_report import EMULATION, figures_text
+from opdb.cli.run_report import EMULATION, figures_text, warn_not_finite
 from opdb.core.errors import OpdbError
 from opdb.core.files import write_atomically
 from opdb.generated.constants.backends import BACKENDS
@@ -161,6 +161,7 @@ def run_program(
     program = read(file)
     inputs, results = program.ends()
     fed = feed(specs, inputs)
+    warn_not_finite(fed)
     with Stages(("start ExecuTorch", "run")) as stages:
         run = execute_program(
             program.data, [fed[t.name] for t in inputs],

@@ -132,7 +132,7 @@ def _done(result: CompileResult, modules: Sequence[Module], options: Options) ->
         place = f", op {op.op} {op.name} of the node {op.origin}"
     log = "; ".join(result.log[-3:])
     raise OpdbError(
-        f"{options.target}: the library {'answers' if result.verdict == 'no' else result.verdict} {result.code_name} "
-        f"({result.code}) at the stage {result.stage} of the graph {result.graph}{place}: {log or 'no log'}; leave its "
-        "operator to others with Options(leave=(...,)), or run `opdb check` on the model"
+        f"{options.target}: the library {'refuses' if result.verdict == 'no' else result.verdict} at the "
+        f"stage {result.stage} of the graph {result.graph}{place}: {log or 'no log'}; leave its operator to others with "
+        f"Options(leave=(...,)), or run `opdb check` on the model; {result.explained}"
     )

@@ -132,8 +132,8 @@ def _composed(module: Module, worker: VendorWorker) -> Run:
 def _done(result: Outcome, module: Module) -> None:
     if result.stage != "done":
         raise OpdbError(
-            f"{module.identity.backend}: the graph {module.graph.name} stops at {result.stage}: {result.verdict}, "
-            f"{result.code_name} ({result.code}): {'; '.join(result.log[-3:]) or 'no log'}"
+            f"{module.identity.backend}: the graph {module.graph.name} stops at {result.stage}: {result.verdict}: "
+            f"{'; '.join(result.log[-3:]) or 'no log'}: {result.explained}"
         )
 
 

@@ -1,0 +1,1 @@
+"""The pages of each kind, as generators of ``Page`` over ``Facts``."""
