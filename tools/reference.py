@@ -24,9 +24,9 @@ import typer
 
 import opdb
 from opdb import cli
-from opdb.cli import help
 from opdb.catalog.targets.chips import nearest_of, with_name
 from opdb.catalog.targets.target import Target
+from opdb.cli import help
 from opdb.core.errors import OpdbError
 from opdb.generated.constants.backends import DEFAULT
 from opdb.generated.constants.socs import SOCS
