@@ -8,13 +8,14 @@ from typing import Annotated
 
 import typer
 
+from opdb.cli.help import ASK, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
 from opdb.cli.options import Json
 from opdb.cli.output import print_json
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command()(site)
+def add_to(app: App) -> None:
+    app.command(example="opdb site -o site", group=ASK)(site)
 
 
 @with_option_groups
@@ -28,15 +29,15 @@ def site(
     database: DatabaseOptions = DatabaseOptions(),
     json: Json = False,
 ) -> None:
-    """Write the catalog as a static site: a page for each op, operator, rule, erratum, error, chip and SDK, with a search.
+    """Write the catalog as a static site with a search.
 
-    The pages need no server. If clang and wasm-ld are there, the page of an op answers for a configuration that is edited in it.
+    It has a page for each op, operator, rule, erratum, error, chip and SDK.  The pages need no server. If clang and wasm-ld are there, the page of an op answers for a configuration that is edited in it.
     """
     from opdb.cli.progress import Stages
     from opdb.plugins.site.write import refuse_foreign, write
 
     refuse_foreign(output)
-    with Stages(quiet=json) as stages:
+    with Stages() as stages:
         stages("opening the database")
         opened = database.brought_up_to_date()
         done = write(opened, output, stages, stages.count)
