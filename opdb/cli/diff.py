@@ -123,14 +123,14 @@ class DiffOptions:
 
 @with_option_groups
 def diff(
-    options: DiffOptions,
     a: Annotated[
         str | None,
-        typer.Argument(metavar="[A]", help="An SDK, or BACKEND[:SOC][@SDK]; e.g. 2.25, HTP:SM8450."),
+        typer.Argument(metavar="A", help="An SDK, or BACKEND[:SOC][@SDK]; e.g. 2.25, HTP:SM8450."),
     ] = None,
     b: Annotated[
-        str | None, typer.Argument(metavar="[B]", help="What it is compared with, in the same form.")
+        str | None, typer.Argument(metavar="B", help="What it is compared with, in the same form.")
     ] = None,
+    options: DiffOptions = DiffOptions(),
 ) -> None:
     """Compare two SDKs, SoCs, or backends: ops, type rows, rules in force, measured verdicts; or what changes for a model."""
     options.check(bool(a or b))
