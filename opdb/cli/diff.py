@@ -130,7 +130,6 @@ class DiffOptions:
 
 @with_option_groups
 def diff(
-    options: DiffOptions,
     a: Annotated[
         str | None,
         typer.Argument(metavar="A", help="An SDK, or BACKEND[:SOC][@SDK]; e.g. 2.25, HTP:SM8450."),
@@ -138,6 +137,7 @@ def diff(
     b: Annotated[
         str | None, typer.Argument(metavar="B", help="What it is compared with, in the same form.")
     ] = None,
+    options: DiffOptions = DiffOptions(),
 ) -> None:
     """Compare two SDKs, SoCs, or backends, for the catalog or for a model.
 
