@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from opdb.core.names import counted
 from opdb.runtime.checks import expand, int64
 from opdb.runtime.tensors import Rejection, TensorRef, reshape
 
@@ -16,7 +17,7 @@ Ints = Sequence[int]
 def batched(t: TensorRef, rank: int) -> TensorRef:
     """``t`` with ``rank`` dimensions: itself, or with a first dimension of 1."""
     if t.rank not in (rank - 1, rank):
-        raise Rejection(f"a tensor of rank {t.rank} is no batch of {rank} dimensions")
+        raise Rejection(f"a tensor of rank {t.rank} is no batch of {counted(rank, 'dimension')}")
     return t if t.rank == rank else reshape(t, (1, *t.shape))
 
 

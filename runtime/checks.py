@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Generic, Literal, TypeVar
 
+from opdb.core.names import counted
+
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 MAX_DIM, MAX_RANK = 2**31 - 1, 16  # limits of a tensor, as in opdb.core.op_config
 MASK_BITS = 32  # width of a parameter that is a mask
@@ -192,14 +194,14 @@ def reduced(shape: Ints, axes: Ints, keep_dims: bool) -> list[int]:
 def expand(values: Ints, n: int) -> list[int]:
     """``values`` if it has ``n`` values, or its single value repeated ``n`` times."""
     if len(values) not in (1, n) or not 0 <= n <= MAX_LIST:
-        raise Undecidable(f"{len(values)} values cannot stand for {n}")
+        raise Undecidable(f"{counted(len(values), 'value')} cannot stand for {n}")
     return list(values) if len(values) == n else [values[0]] * n
 
 
 def of_rank(shape: Ints, n: int) -> list[int]:
     """``shape`` with ones in front, so that it has ``n`` dimensions."""
     if not len(shape) <= n <= MAX_LIST:
-        raise Undecidable(f"{len(shape)} dimensions cannot be {n}")
+        raise Undecidable(f"{counted(len(shape), 'dimension')} cannot be {n}")
     return [1] * (n - len(shape)) + list(shape)
 
 

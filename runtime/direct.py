@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from opdb.core.names import counted
 from opdb.core.op_config import ParamConfig
 from opdb.generated import validators
 from opdb.generated.torch_ops import PACKAGES, SCALARS, SCHEMAS
@@ -101,6 +102,6 @@ def _param(op: str, param: Param, value: Any) -> ParamConfig:
     if width is None:
         return tensor_param(param.name, param.dtype, value)
     if len(value) % width:
-        raise Rejection(f"{op}: {param.name} needs rows of {width}, got {len(value)} values")
+        raise Rejection(f"{op}: {param.name} needs rows of {width}, got {counted(len(value), 'value')}")
     rows = [list(value[i : i + width]) for i in range(0, len(value), width)]
     return tensor_param(param.name, param.dtype, rows)

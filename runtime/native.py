@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from opdb.core.dtypes import BY_SHORT
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 from opdb.core.op_config import OpConfig, ParamConfig, Quant, TensorConfig
 from opdb.generated import validators
 from opdb.runtime.binding import Context, arrange
@@ -220,7 +221,7 @@ class Prepared:
             scratch = numpy.empty(size, dtype="uint8")
         except (MemoryError, ValueError):
             raise OpdbError(
-                f"{config.op}: its kernel needs {size} bytes of scratch, which are not there"
+                f"{config.op}: its kernel needs {counted(size, 'byte')} of scratch, which are not there"
             ) from None
         self._arena.keep.append(scratch)
         self._struct.scratch_size = scratch.size

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from opdb.core.dtypes import BY_SHORT
+from opdb.core.names import counted
 from opdb.core.op_config import Quant, TensorConfig
 from opdb.runtime import axes
 
@@ -196,7 +197,7 @@ def ramp_mask(shape: Sequence[int], steps: Sequence[int], start: int) -> TensorR
 
 def _ramp(dtype: str, shape: Sequence[int], steps: Sequence[int], start: int) -> TensorRef:
     if len(steps) != len(shape):
-        raise Rejection(f"{len(steps)} steps along the dimensions of {list(shape)}")
+        raise Rejection(f"{counted(len(steps), 'step')} along the dimensions of {list(shape)}")
     if abs(start) + sum(abs(s) * d for s, d in zip(steps, shape, strict=True)) >= 2**31:
         raise Rejection(f"the places in a tensor of the shape {list(shape)} do not fit INT_32")
     made = Ramp(tuple(steps), start)
@@ -301,7 +302,7 @@ def block_diagonal(t: TensorRef, groups: int) -> TensorRef:
     if groups == 1:
         return t
     if t.rank < 2 or t.shape[0] % groups:
-        raise Rejection(f"a filter of the shape {list(t.shape)} has no {groups} groups")
+        raise Rejection(f"a filter of the shape {list(t.shape)} has no {counted(groups, 'group')}")
     quant = t.quant
     if quant is not None and quant.axis == 1:
         quant = replace(quant, scale=quant.scale * groups, offset=quant.offset * groups)
@@ -312,7 +313,9 @@ def block_diagonal(t: TensorRef, groups: int) -> TensorRef:
 def spaced(t: TensorRef, steps: Sequence[int]) -> TensorRef:
     """The filter [_, _, *kernel] with ``steps[i]`` - 1 zeros between neighbors, for dilation 1 instead of ``steps``."""
     if t.rank != len(steps) + 2:
-        raise Rejection(f"a filter of the shape {list(t.shape)} has not {len(steps)} dimensions of space")
+        raise Rejection(
+            f"a filter of the shape {list(t.shape)} has not {counted(len(steps), 'dimension')} of space"
+        )
     if all(step == 1 for step in steps):
         return t
     kernel = (step * (d - 1) + 1 for d, step in zip(t.shape[2:], steps, strict=True))

@@ -13,6 +13,7 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, product
 
+from opdb.core.names import counted
 from opdb.runtime.tensors import Rejection, TensorRef, dtype_of
 
 MAX_VALUES = 1 << 22  # maximum size of one tensor
@@ -99,7 +100,7 @@ def window_places(size: int, kernel: int, stride: int, pad: int, dilation: int, 
         window = [i * stride - pad + j * dilation for j in range(kernel)]
         inside = [p for p in window if 0 <= p < size]
         if not inside:
-            raise Rejection(f"window {i} of {kernel} lies outside of {size} places")
+            raise Rejection(f"window {i} of {kernel} lies outside of {counted(size, 'place')}")
         places += [min(max(p, inside[0]), inside[-1]) for p in window]
     return _places(places)
 
@@ -170,7 +171,9 @@ def nearest_places(size: int, out: int, factor: float, exact: bool) -> TensorRef
     shift = 0.5 if exact else 0.0
     places = [min(math.floor(_single((i + shift) * step)), size - 1) for i in range(out)]
     if not exact and out in (size, 2 * size) and places != [i * size // out for i in range(out)]:
-        raise Rejection(f"PyTorch's kernels do not agree on a factor {factor} from {size} to {out} values")
+        raise Rejection(
+            f"PyTorch's kernels do not agree on a factor {factor} from {size} to {counted(out, 'value')}"
+        )
     return _places(places)
 
 

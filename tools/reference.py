@@ -26,6 +26,7 @@ import opdb
 from opdb import cli
 from opdb.catalog.targets.chips import nearest_of, with_name
 from opdb.catalog.targets.target import Target
+from opdb.cli import help
 from opdb.core.errors import OpdbError
 from opdb.generated.constants.backends import DEFAULT
 from opdb.generated.constants.socs import SOCS
@@ -76,20 +77,22 @@ def commands(
 def command_lines(path: tuple[str, ...], command: click.Command) -> list[str]:
     context = command.context_class(command, info_name=path[-1], resilient_parsing=True)
     usage = " ".join([*path, *command.collect_usage_pieces(context)])
+    found = [(name, about) for _, name, about in help.records(command, context) if "--help" not in name]
     lines = [f"{'#' * min(1 + len(path), 3)} {' '.join(path)}", "", f"    {usage}", ""]
-    lines += [*inspect.cleandoc(command.help or "").splitlines(), ""]
-    records = [
-        r for p in command.get_params(context) if (r := p.get_help_record(context)) and "--help" not in r[0]
-    ]
-    if records:
-        lines += ["| | |", "|---|---|"]
-        lines += [f"| `{cell(names)}` | {cell(about)} |" for names, about in records]
-        lines.append("")
-    if below := getattr(command, "commands", None):
-        lines += ["| command | |", "|---|---|"]
-        for name, sub in below.items():
+    text = inspect.cleandoc(command.help or "")
+    lines += [*text.replace("\b\n", "").splitlines(), ""]
+    for title, rows in {"": found, **command.more()}.items():
+        if rows:
+            lines += [f"| {title.lower()} | |" if title else "| | |", "|---|---|"]
+            lines += [f"| `{cell(names)}` | {cell(about)} |" for names, about in rows]
+            lines.append("")
+    if command.epilog:
+        lines += [f"Example: `{command.epilog}`", ""]
+    for title, below in help.grouped(command, context) if hasattr(command, "commands") else ():
+        lines += [f"| {title} | |", "|---|---|"]
+        for name, sub in below:
             at = "-".join([*path, name]).replace(" ", "-")
-            lines.append(f"| [{name}](#{at}) | {cell(sub.get_short_help_str(200))} |")
+            lines.append(f"| [{name}](#{at}) | {cell(help.summary(sub))} |")
         lines.append("")
     return lines
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from opdb.checks.coverage import Coverage, Row
 from opdb.checks.side_by_side import npu_flops
+from opdb.core.names import counted
 from opdb.judge.errata.records import RECORDS
 from opdb.judge.errata.report import ErratumCount
 
@@ -221,7 +222,7 @@ def on_npu(coverage: Coverage) -> str:
     """E.g. 80 of 82 nodes (99.1 % of the FLOPs)."""
     share = npu_flops(coverage)
     flops = f" ({share} of the FLOPs)" if share else ""
-    return f"{coverage.count('supported')} of {len(coverage.rows)} nodes{flops}"
+    return f"{coverage.count('supported')} of {counted(len(coverage.rows), 'node')}{flops}"
 
 
 def _graphs(coverage: Coverage) -> str:

@@ -14,6 +14,7 @@ from opdb.cli.help import EXTEND, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
 from opdb.cli.options import Json, prepared_for
 from opdb.cli.output import print_json, text_aside
+from opdb.core.names import counted
 
 Torch = Annotated[
     list[str] | None,
@@ -216,7 +217,7 @@ def _make_and_prove(
 
     _, catalog = database.synced()
     outcome = writer.generate(catalog, root, TARGETS, memory=root / MEMORY)
-    print(f"generated {len(outcome.written)} files, {outcome.unchanged} unchanged")
+    print(f"generated {counted(len(outcome.written), 'file')}, {outcome.unchanged} unchanged")
     for path in outcome.written:
         print(f"  {path}")
     authoring.build(root)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from opdb.cli.library_output import outcome_json, print_ends, print_failure, tensor_json
 from opdb.cli.output import print_json
+from opdb.core.names import counted
 from opdb.generated.constants.backends import BACKENDS
 
 if TYPE_CHECKING:
@@ -99,7 +100,9 @@ class Compilation:
             self._print_context(self.compiled)
 
     def _print_context(self, compiled: Compiled) -> None:
-        print(f"{compiled.path}: {compiled.size} bytes for {self.plan.target}, QNN {compiled.build_id}")
+        print(
+            f"{compiled.path}: {counted(compiled.size, 'byte')} for {self.plan.target}, QNN {compiled.build_id}"
+        )
         for graph in self.made.graphs:
             self._print_graph(graph)
         if self.made.calibrated is not None:
@@ -114,7 +117,7 @@ class Compilation:
 
     def _print_graph(self, graph: QnnGraph) -> None:
         ends = "; images at its ends in NHWC" if self.plan.how.io_layout == "nhwc" else ""
-        print(f"graph {graph.name}: {len(graph.ops)} node{'s' * (len(graph.ops) != 1)}{ends}")
+        print(f"graph {graph.name}: {counted(len(graph.ops), 'node')}{ends}")
         print_ends(graph.inputs, graph.outputs)
         for s in self.made.states:
             if s.graph == graph.name:

@@ -19,6 +19,7 @@ from opdb.cli.options import Dask, Db, Json, Ops, check_workers, known_op, prepa
 from opdb.cli.output import print_json
 from opdb.cli.progress import working
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 from opdb.core.version import __version__
 from opdb.generated.constants.backends import PACKAGED
 
@@ -124,16 +125,18 @@ def _summary_json(summary: RunSummary) -> dict[str, object]:
 #: Descriptions of a run's outcomes.
 MEANING = {
     "pass": "as stated",
-    "known": "a known fault of the library",
-    "finding": "document and library disagree",
+    "known": "with a known fault of the library",
+    "finding": "where document and library disagree",
     "fail": "wrong",
-    "unknown": "no oracle or not asked",
+    "unknown": "without an oracle or not asked",
 }
 SHOWN = 8
 
 
 def _print_summary(summary: RunSummary) -> None:
-    print(f"run {summary.run}: {summary.cases} cases, {summary.results} results in {summary.seconds:.1f} s")
+    print(
+        f"run {summary.run}: {counted(summary.cases, 'case')}, {counted(summary.results, 'result')} in {summary.seconds:.1f} s"
+    )
     for name, counts in summary.counts.items():
         parts = ", ".join(f"{counts[k]} {text}" for k, text in MEANING.items() if counts[k])
         print(f"  {name:18} {parts}")
@@ -192,7 +195,9 @@ def torch_calls(
         if json:
             continue
         parts = ", ".join(f"{counts[o]} {text}" for o, text in OUTCOMES.items() if counts[o])
-        print(f"  {t}: {len(results)} calls on qnn-{PACKAGED.lower()}{': ' if parts else ''}{parts}")
+        print(
+            f"  {t}: {counted(len(results), 'call')} on qnn-{PACKAGED.lower()}{': ' if parts else ''}{parts}"
+        )
         for r in results:
             if verbose or r.outcome in ("differs", "crashed", "hung"):
                 print(f"    {r.outcome:8} {r.arguments}{': ' * bool(r.text)}{r.text}")
@@ -276,7 +281,7 @@ def report(
         print(text, end="" if text.endswith("\n") else "\n")
         return
     write_atomically(output, text)
-    print(f"{output}: {len(text.encode())} bytes")
+    print(f"{output}: {counted(len(text.encode()), 'byte')}")
 
 
 def _is_folder(output: Path | None) -> bool:
@@ -294,7 +299,7 @@ def _write_site(opened: Store, folder: Path | None, run: int | None, force: bool
         texts = site(opened.load_catalog(), opened, run=run)
     write_folder(folder, texts, SITE_MANIFEST, {"opdb": __version__}, force)
     largest = max(len(t.encode()) for t in texts.values())
-    print(f"{folder / 'index.html'}: {len(texts)} files, the largest of {largest} bytes")
+    print(f"{folder / 'index.html'}: {counted(len(texts), 'file')}, the largest of {largest} bytes")
 
 
 def run_and_report(

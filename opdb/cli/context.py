@@ -12,6 +12,7 @@ from opdb.cli.help import BUILD, App
 from opdb.cli.options import Json
 from opdb.cli.output import print_json
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 
 if TYPE_CHECKING:
     from opdb.runtime.qnn.context_file import Header
@@ -115,9 +116,9 @@ def _load(file: Path, header: Header, libraries: Path | None) -> str:
 
 def _print(file: Path, size: int, header: Header | None, binary: dict[str, Any] | None) -> None:
     if header is None:
-        print(f"{file}: no opdb header: not checked; {size} bytes")
+        print(f"{file}: no opdb header: not checked; {counted(size, 'byte')}")
     else:
-        print(f"{file}: a context file of opdb's, intact; {size} bytes")
+        print(f"{file}: a context file of opdb's, intact; {counted(size, 'byte')}")
         rows = {
             "backend": header.backend + (f" for {header.soc_text()}" if header.soc_model is not None else ""),
             "library": f"{header.package} {header.version}".strip() or "of a folder",
@@ -137,7 +138,7 @@ def _print(file: Path, size: int, header: Header | None, binary: dict[str, Any] 
             "build id": binary["build_id"] or "none",
             "core API": binary["core_api"],
             "backend API": binary["backend_api"],
-            "context": f"version {binary['context_version']}, {binary['context_bytes']} bytes",
+            "context": f"version {binary['context_version']}, {counted(binary['context_bytes'], 'byte')}",
             "info": f"BinaryInfo version {binary['version']}",
         }
         _print_rows("binary, as QnnSystem reports it", rows)

@@ -16,6 +16,7 @@ from opdb.cli.output import print_json, written_to
 from opdb.cli.price_table import build_table
 from opdb.cli.quantization import asked_recipe
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 
 if TYPE_CHECKING:
     from opdb.cli.cost_models import CostModel, CostModels, Estimator
@@ -162,7 +163,7 @@ def _difference(
     loaded = models.load(against)
     if len(loaded.graphs) > 1:
         raise OpdbError(
-            f"--against {against}: it has {len(loaded.graphs)} graphs; choose one with --graph NAME"
+            f"--against {against}: it has {counted(len(loaded.graphs), 'graph')}; choose one with --graph NAME"
         )
     return compare(estimates[0], estimator.estimate(loaded.graphs[0]))
 

@@ -14,6 +14,7 @@ from opdb.cli.option_groups import ErrataOptions, ModelOptions, OptimizerOptions
 from opdb.cli.options import GraphName, Json, More, Timeout, check_timeout, prepared_for, renamed
 from opdb.core.errors import OpdbError
 from opdb.core.files import check_writable
+from opdb.core.names import counted
 
 if TYPE_CHECKING:
     from opdb.cli.cost_models import CostModel, CostModels, Estimator
@@ -204,7 +205,7 @@ class CostOptions:
         """Raises OpdbError for a model with several graphs, or op configs, if the options do not support them."""
         if (traced or self.by) and len(loaded.graphs) > 1:
             raise OpdbError(
-                f"{loaded.model}: it has {len(loaded.graphs)} graphs; choose one with --graph NAME"
+                f"{loaded.model}: it has {counted(len(loaded.graphs), 'graph')}; choose one with --graph NAME"
             )
         if self.by == ERRATUM and loaded.on is None:
             raise OpdbError(f"--by {ERRATUM}: for models; op configs stay as they are")

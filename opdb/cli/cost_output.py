@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from opdb.cli.cost_models import CostModel
 from opdb.cli.options import Format
 from opdb.cli.output import print_rows
+from opdb.core.names import counted
 
 if TYPE_CHECKING:
     from opdb.measure.cost import Difference, Estimate
@@ -78,14 +79,14 @@ def print_found(found: Found, top: int) -> None:
         for line in text.figures(e):
             print(f"  {line}")
     if len(found.estimates) > 1:
-        print(f"all {len(found.estimates)} graphs: {sum(e.us for e in found.estimates):,.0f} us")
+        print(f"all {counted(len(found.estimates), 'graph')}: {sum(e.us for e in found.estimates):,.0f} us")
     for erratum in found.loaded.errata:
         print(f"  {erratum.text}")
     if rows := found.rows():
         print()
         print_rows([_cells(r) for r in rows[: top or None]], COLUMNS, Format.table)
         if top and (rest := rows[top:]):
-            print(f"and {len(rest)} more rows of {sum(r.us for r in rest):,.1f} us together")
+            print(f"and {counted(len(rest), 'more row')} of {sum(r.us for r in rest):,.1f} us together")
     if found.by == "erratum":
         _print_prices(found.prices)
     if found.difference is not None:

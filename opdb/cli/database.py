@@ -234,4 +234,4 @@ def _print_written(file: Path, json: bool) -> None:
     if json:
         print_json({"file": str(file), "bytes": size})
     else:
-        print(f"{file}: {size} bytes")
+        print(f"{file}: {counted(size, 'byte')}")

@@ -13,6 +13,7 @@ from opdb.cli.output import print_json
 from opdb.core import plugins
 from opdb.core.errors import OpdbError
 from opdb.core.install import add_extras
+from opdb.core.names import counted
 from opdb.core.version import __version__
 from opdb.execute.libraries.report import library_rows
 from opdb.generated.constants.backends import ASKED
@@ -91,7 +92,7 @@ def _native() -> dict[str, Any]:
         from opdb.runtime import native
     except OpdbError as error:
         return _row("C kernels", None, str(error), "pip install -e . (needs a C compiler)")
-    return _row("C kernels", f"{native.number_of_ops()} ops")
+    return _row("C kernels", f"{counted(native.number_of_ops(), 'op')}")
 
 
 def _compiler() -> dict[str, Any]:

@@ -11,6 +11,7 @@ import typer
 
 from opdb.core.errors import MissingExtra, OpdbError
 from opdb.core.files import check_writable, write_atomically, written_atomically
+from opdb.core.names import counted
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -96,7 +97,9 @@ class Exported:
         """Prints the number of encodings in the file, and the weights that are missing from it."""
         constants = len(self.named.constants)
         activations = len(self.named.encodings) - constants
-        print(f"  {self.how.file}: encodings of {activations} activations and {constants} constants")
+        print(
+            f"  {self.how.file}: encodings of {activations} activations and {counted(constants, 'constant')}"
+        )
         if lost := self.named.lost:
             some = ", ".join(lost[:SHOWN]) + (" ..." if len(lost) > SHOWN else "")
             print(

@@ -130,7 +130,7 @@ def write_page(
     if json:
         print_json({"file": str(output), "bytes": len(text.encode())})
     else:
-        print(f"{output}: {len(text.encode())} bytes")
+        print(f"{output}: {counted(len(text.encode()), 'byte')}")
 
 
 def _chosen(catalog: Catalog, idents: Sequence[str] | None) -> list[Erratum]:

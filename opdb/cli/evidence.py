@@ -159,8 +159,8 @@ def _print_built(built: Built) -> None:
     for line in built.missing:
         print(f"  not asked: {line}", file=sys.stderr)
     print(
-        f"{built.path}: {built.cells} cells, {built.measured} measured now, {built.kept} kept, {built.removed} removed; "
-        f"{built.size} bytes; {built.seconds:.0f} s"
+        f"{built.path}: {counted(built.cells, 'cell')}, {built.measured} measured now, {built.kept} kept, {built.removed} removed; "
+        f"{counted(built.size, 'byte')}; {built.seconds:.0f} s"
     )
 
 
@@ -211,7 +211,7 @@ def check(
         for line in found.missing:
             print(f"  missing  {line}", file=sys.stderr)
         print(
-            f"{found.asked} cells measured again with --seed {chosen}: {found.same} the same, "
+            f"{counted(found.asked, 'cell')} measured again with --seed {chosen}: {found.same} the same, "
             f"{found.asked - found.same} not; {len(found.flaky)} flaky, {len(found.stale)} stale, {found.elsewhere} of another build"
         )
     if not found.ok:
@@ -249,7 +249,9 @@ def export(
     if json:
         print_json({"path": str(output), "cells": len(found), "bytes": size, "runs": len(found.runs)})
     else:
-        print(f"{output}: {len(found)} cells of {len(found.runs)} runs, {size} bytes")
+        print(
+            f"{output}: {counted(len(found), 'cell')} of {counted(len(found.runs), 'run')}, {counted(size, 'byte')}"
+        )
 
 
 @evidence_app.command(example="opdb evidence merge theirs.jsonl.gz")
@@ -288,7 +290,7 @@ def merge(
         print_json({"into": name, **{k: [str(c.key) for c in v] for k, v in groups.items()}})
         return
     print(
-        f"{name}: {len(done.added)} cells added, {len(done.replaced)} replaced by newer ones, {len(done.left)} left as they are"
+        f"{name}: {counted(len(done.added), 'cell')} added, {len(done.replaced)} replaced by newer ones, {len(done.left)} left as they are"
     )
 
 

@@ -14,6 +14,7 @@ from opdb.cli.help import EXTEND, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
 from opdb.cli.options import Db, Format, Json, Specs, known_op, open_catalog
 from opdb.cli.output import print_json, print_rows
+from opdb.core.names import counted
 
 if TYPE_CHECKING:
     from opdb.author.importers.opxml.collection import Collection
@@ -176,8 +177,9 @@ def import_docs(
         _say(_write(target, report.drafts, force))
     print_rows(report.rows, COLUMNS, Format.json if json else format_, f"SDK {pages.sdk}")
     print(
-        f"SDK {pages.sdk}: {len(pages.ops)} ops, {len(report.rows)} differences, {len(report.drafts)} drafts; "
-        f"{report.unread} phrases about known ops are in words that opdb does not read",
+        f"SDK {pages.sdk}: {counted(len(pages.ops), 'op')}, {counted(len(report.rows), 'difference')}, "
+        f"{counted(len(report.drafts), 'draft')}; "
+        f"opdb does not read {counted(report.unread, 'phrase')} about known ops",
         file=sys.stderr,
     )
 

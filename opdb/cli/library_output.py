@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from opdb.core.names import counted
+
 if TYPE_CHECKING:
     from opdb.core.graph import GraphTensor
     from opdb.execute.libraries.results import Outcome
@@ -26,7 +28,7 @@ def quant_text(tensor: GraphTensor) -> str:
         return ""
     if len(q.scale) == 1:
         return f"  scale {q.scale[0]:g}, offset {q.offset[0] if q.offset else 0}"
-    return f"  {q.encoding} with {len(q.scale)} scales"
+    return f"  {q.encoding} with {counted(len(q.scale), 'scale')}"
 
 
 def tensor_json(tensor: GraphTensor) -> dict[str, Any]:

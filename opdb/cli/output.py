@@ -17,6 +17,7 @@ from typing import Any
 from opdb.catalog.evidence.status import EXCEPT, NO, YES
 from opdb.cli.options import Format
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 from opdb.core.pages import NARROW, broken, style
 
 Rows = Iterable[Mapping[str, Any]]
@@ -91,7 +92,7 @@ def print_rows(
         if output is None:
             raise OpdbError("--format parquet writes a file; name it with --output")
         count = write_parquet(output, rows, columns, types or {})
-        print(f"{output}: {count} rows", file=sys.stderr)
+        print(f"{output}: {counted(count, 'row')}", file=sys.stderr)
     elif format_ is Format.table and output is None:
         _table(rows, columns)
         for note in ("", *notes) if notes else ():

@@ -14,6 +14,7 @@ from opdb.cli.options import EmulatedSoc, Json, known_op, open_catalog, prepared
 from opdb.cli.output import print_json
 from opdb.cli.progress import working
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 from opdb.generated.constants.backends import PACKAGED
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def qnn(
     if json:
         print_json(_made_json(made, library))
         return
-    print(f"{made.package}: {', '.join(made.ops)}; {len(made.files)} files in {made.folder}")
+    print(f"{made.package}: {', '.join(made.ops)}; {counted(len(made.files), 'file')} in {made.folder}")
     if library is None:
         print(f"build it with: make -C {made.folder}")
     else:
@@ -160,7 +161,9 @@ def check(
         print_json([asdict(f) for f in found])
     else:
         for f in found:
-            print(f"{f.op} sample {f.sample} {f.dtype}: {f.tiles} tiles, {f.fault or 'as the whole'}")
+            print(
+                f"{f.op} sample {f.sample} {f.dtype}: {counted(f.tiles, 'tile')}, {f.fault or 'as the whole'}"
+            )
     if any(f.fault for f in found):
         raise typer.Exit(1)
 

@@ -14,6 +14,7 @@ from opdb.cli import completion
 from opdb.cli.options import Format, Json, Timeout, check_timeout, prepared_for
 from opdb.cli.output import print_json, print_rows
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -108,7 +109,8 @@ def build_table(
 
 def _print(made: Table, pairs: int, found: Iterable[Check]) -> None:
     print(
-        f"{pairs} pairs of {len(made.models)} models: {len(made.lines)} lines, {len(made.compared)} comparisons of forms"
+        f"{counted(pairs, 'pair')} of {counted(len(made.models), 'model')}: "
+        f"{counted(len(made.lines), 'line')}, {counted(len(made.compared), 'comparison')} of forms"
     )
     print_rows([_cells(c) for c in found], COLUMNS, Format.table)
     print(

@@ -17,6 +17,7 @@ from opdb.cli.options import Dask, Json, Ops, check_workers, known_op, prepared_
 from opdb.cli.output import print_json
 from opdb.cli.progress import working
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 
 if TYPE_CHECKING:
     from opdb.measure.sweeps.sweep import Progress, Summary
@@ -190,10 +191,10 @@ def _print(summary: Summary, low: list[dict[str, Any]], least: float | None) -> 
         print(f"  skipped  {name}: {why}")
     for backend, ops in summary.undocumented.items():
         if ops:
-            print(f"  no document of {len(ops)} ops that {backend} has: {', '.join(ops)}")
+            print(f"  no document of {counted(len(ops), 'op')} that {backend} has: {', '.join(ops)}")
     speed = f", {summary.asked / summary.seconds:.0f} per second" if summary.asked else ""
     print(
-        f"{summary.asked} configs asked in {summary.seconds:.1f} s{speed}; {summary.kept} had an answer before"
+        f"{counted(summary.asked, 'config')} asked in {summary.seconds:.1f} s{speed}; {summary.kept} had an answer before"
     )
     if summary.left:
         print(f"{summary.left} are left: the same command goes on with them")

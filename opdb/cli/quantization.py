@@ -15,6 +15,7 @@ import typer
 
 from opdb.core.errors import OpdbError
 from opdb.core.files import write_atomically
+from opdb.core.names import counted
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -204,7 +205,7 @@ class Calibrated:
 
     def print(self) -> None:
         """Prints the calibration data and the widest ranges."""
-        many = f"{self.samples} sample{'s' * (self.samples != 1)}"
+        many = counted(self.samples, "sample")
         print(f"  calibrated on {many} of {self.how.data}; the widest of {len(self.ranges)} ranges:")
         widest = sorted(self.ranges, key=lambda name: self.ranges[name].low - self.ranges[name].high)[:SHOWN]
         for name in widest:

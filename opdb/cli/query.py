@@ -162,7 +162,7 @@ def query(
     ],
     options: QueryOptions,
 ) -> None:
-    """Query the catalog: support, types, rules, chips, errata, ...
+    """Query the catalog: support, types, rules, chips, errata.
 
     docs/reference/sql-views.md documents the columns.
     """

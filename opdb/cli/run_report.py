@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from opdb.cli.library_output import outcome_json, print_failure, quant_text, tensor_json
 from opdb.cli.output import print_json
+from opdb.core.names import counted
 
 if TYPE_CHECKING:
     from opdb.core.graph import GraphTensor
@@ -80,7 +81,7 @@ class RunReport:
         from opdb.catalog.targets.target import emulates_here
 
         result = self.found.result
-        runs = f"{len(result.seconds)} run{'s' * (len(result.seconds) != 1)}"
+        runs = counted(len(result.seconds), "run")
         times = "  ".join(f"{k} {v * 1e3:.3f} ms" for k, v in _times(result.seconds).items())
         print(f"load {self.found.load_seconds * 1e3:.1f} ms; {runs}: {times}")
         if emulates_here(self.execution.header.backend):

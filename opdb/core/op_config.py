@@ -15,6 +15,7 @@ from typing import Any
 
 from opdb.core.dtypes import BY_SHORT, DType, lookup
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted, plural
 
 #: The largest size of one dimension.  QNN stores uint32; opdb stays below 2**31 so that products of a
 #: dimension and a parameter fit 64 bits (docs/architecture.md, "Arithmetic").
@@ -291,7 +292,7 @@ def check_sparse(sparse: Sparse, rank: int, where: str) -> None:
         raise ConfigError(f"{where}.specified: a sparse tensor has 1 specified element or more")
     if not 1 <= sparse.dimensions <= rank:
         raise ConfigError(
-            f"{where}.dimensions: of a tensor of rank {rank}, 1 to {rank} dimensions can be sparse,"
+            f"{where}.dimensions: of a tensor of rank {rank}, 1 to {counted(rank, 'dimension')} can be sparse,"
             f" not {sparse.dimensions}"
         )
 
@@ -363,7 +364,9 @@ def _param(name: str, raw: Any, where: str) -> ParamConfig:
     for d in shape:
         size *= d
     if size != len(flat):
-        raise ConfigError(f"{where}.data: {len(flat)} values do not fill the shape {list(shape)}")
+        raise ConfigError(
+            f"{where}.data: {counted(len(flat), 'value')} {plural(len(flat), 'does', 'do')} not fill the shape {list(shape)}"
+        )
     return ParamConfig(name, dtype, flat, shape)
 
 

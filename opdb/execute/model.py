@@ -12,6 +12,7 @@ from opdb.catalog.targets.target import Target
 from opdb.checks.coverage import Coverage
 from opdb.core.errors import OpdbError
 from opdb.core.graph import QnnGraph
+from opdb.core.names import counted, plural
 from opdb.execute.compile.build import Compiled, compile_to_file
 from opdb.execute.compile.model import graph_name, lowered, precision_of
 from opdb.programs.load import has_names
@@ -165,7 +166,10 @@ def _graph(
         lines = [
             f"{row.node} ({row.target}): {'; '.join(r['message'] for r in row.reasons)}" for row in refused
         ]
-        raise OpdbError(f"{len(refused)} nodes of {name} have no QNN op on {target}:\n" + "\n".join(lines))
+        raise OpdbError(
+            f"{counted(len(refused), 'node')} of {name} {plural(len(refused), 'has', 'have')} no QNN op on {target}:\n"
+            + "\n".join(lines)
+        )
     return coverage, graph
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+from opdb.core.names import counted
 from opdb.spec.lang.functions import FUNCTIONS as RULE_FUNCTIONS
 from opdb.spec.lang.nodes import TENSOR
 from opdb.spec.lang.parse import ExpressionError, tree_of
@@ -164,7 +165,7 @@ class _Line:
         made = FormulaStep(name, self.line)
         given, keywords = self.parts(tree)
         if len(given) > len(op.inputs):
-            self.fail(f"{name} has {len(op.inputs)} inputs: {', '.join(op.inputs)}", tree)
+            self.fail(f"{name} has {counted(len(op.inputs), 'input')}: {', '.join(op.inputs)}", tree)
         for slot, part in zip(op.inputs, given, strict=False):
             self.input(made, slot, part)
         for keyword in keywords:
@@ -181,7 +182,7 @@ class _Line:
             short = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.removeprefix("ElementWise")).lower()
             outputs = [f"{short}_{len(self.formula.steps)}"]
         if len(outputs) > len(op.outputs):
-            self.fail(f"{name} has {len(op.outputs)} outputs: {', '.join(op.outputs)}", tree)
+            self.fail(f"{name} has {counted(len(op.outputs), 'output')}: {', '.join(op.outputs)}", tree)
         made.outputs.update(zip(op.outputs, outputs, strict=False))
         return outputs[0]
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from opdb.core.names import counted
 from opdb.spec.definitions import CompiledOp, CompileError, Fault, TypeRow
 from opdb.spec.lang.analyze import free_names, inlined
 from opdb.spec.lang.nodes import (
@@ -384,7 +385,7 @@ class _Reader:
     def _number(self, number: int, place: Place) -> None:
         count = len(self.schema.returns)
         if number >= count:
-            results = f"{count} result{'s' * (count != 1)}"
+            results = counted(count, "result")
             self.fault(place, f"the target has {results}, counted from 0; there is no number {number}")
 
     def intermediates(self, definition: Decomposition) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 from opdb.core.dtypes import BY_SHORT
 from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphTensor
+from opdb.core.names import counted
 from opdb.core.op_config import quant_json
 from opdb.generated.constants.qnn_layouts import LAYOUTS
 from opdb.runtime.qnn.native import NULL, CData, ffi, lib, text, version
@@ -128,7 +129,7 @@ def graph_elements(array: CData, n: int, api: tuple[int, ...]) -> list[CData]:
         if all(1 <= int(e.version) <= highest and e.u.graphInfoV1.graphName != NULL for e in elements):
             return elements
     raise OpdbError(
-        f"QnnSystem {'.'.join(map(str, api))} lays out the infos of its {n} graphs in a way that opdb does not know"
+        f"QnnSystem {'.'.join(map(str, api))} lays out the infos of its {counted(n, 'graph')} in a way that opdb does not know"
     )
 
 

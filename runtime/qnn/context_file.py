@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from opdb.core.errors import OpdbError
 from opdb.core.files import write_atomically
 from opdb.core.graph import GraphTensor
+from opdb.core.names import counted
 from opdb.core.op_config import OpConfig, TensorConfig, from_json, to_json
 from opdb.runtime.qnn.binary_info import BinaryInfo, GraphInfo
 from opdb.runtime.qnn.graph import Interface, Tensor
@@ -182,7 +183,7 @@ def unpack(data: bytes, name: str) -> ContextFile:
         )
         raise OpdbError(f"{name}: not a context file of opdb's: {what}")
     if len(data) < PREFIX.size:
-        raise OpdbError(f"{name}: cut off after {len(data)} bytes, inside the header")
+        raise OpdbError(f"{name}: cut off after {counted(len(data), 'byte')}, inside the header")
     _, number, n_head, n_payload, payload_sha = PREFIX.unpack_from(data)
     if number > VERSION:
         raise OpdbError(f"{name}: context file format {number}; this opdb reads {VERSION}: use a newer opdb")
@@ -192,7 +193,9 @@ def unpack(data: bytes, name: str) -> ContextFile:
     expected = start + n_payload
     if len(data) != expected:
         how = "cut off" if len(data) < expected else "longer than it says"
-        raise OpdbError(f"{name}: damaged or {how}: {len(data)} bytes where its header counts {expected}")
+        raise OpdbError(
+            f"{name}: damaged or {how}: {counted(len(data), 'byte')} where its header counts {expected}"
+        )
     view = memoryview(data)
     if hashlib.sha256(view[: start - SHA]).digest() != view[start - SHA : start]:
         raise OpdbError(f"{name}: damaged: the checksum of its header is wrong")

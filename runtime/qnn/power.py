@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 from opdb.runtime.qnn.device import Device
 from opdb.runtime.qnn.errors import QnnError
 from opdb.runtime.qnn.handles import Handle, Resource
@@ -158,7 +159,7 @@ class Power(Resource):
         config.option = lib.QNN_HTP_PERF_INFRASTRUCTURE_MEMORY_CONFIGOPTION_GROW_SIZE
         config.u.memGrowSizeConfig = size
         configs = arena.configs("QnnHtpPerfInfrastructure_MemoryConfig_t", config)
-        setting = f"memory growth {size} bytes"
+        setting = f"memory growth {counted(size, 'byte')}"
         self.number  # noqa: B018  # raises if this is closed
         log = self.session.call(f"set {setting}", self._infrastructure.setMemoryConfig, DEVICE, CORE, configs)
         return _result(setting, log)

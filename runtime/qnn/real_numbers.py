@@ -11,6 +11,7 @@ import numpy as np
 
 from opdb.core.dtypes import BY_SHORT
 from opdb.core.graph import GraphTensor
+from opdb.core.names import counted, plural
 from opdb.core.op_config import Blocks, ConfigError, Quant
 
 Array = np.ndarray[Any, Any]
@@ -96,7 +97,7 @@ def _affine(quant: Quant, shape: tuple[int, ...], where: str) -> tuple[Array, Ar
     axis = quant.axis or 0
     if axis >= len(shape) or shape[axis] != scale.size:
         raise ConfigError(
-            f"{where}: {scale.size} scales along axis {axis} do not fit the shape {list(shape)}"
+            f"{where}: {counted(scale.size, 'scale')} along axis {axis} {plural(scale.size, 'does', 'do')} not fit the shape {list(shape)}"
         )
     along = [1] * len(shape)
     along[axis] = -1

@@ -10,6 +10,7 @@ import numpy as np
 
 from opdb.core.dtypes import BY_SHORT
 from opdb.core.graph import GraphTensor
+from opdb.core.names import counted
 from opdb.core.op_config import (
     ENCODINGS,
     ConfigError,
@@ -42,7 +43,9 @@ def array(data: Any, dtype: str, shape: tuple[int, ...], where: str) -> np.ndarr
     stored = np.dtype(BY_SHORT[dtype].numpy or "uint8")
     size = math.prod(shape)
     if size * stored.itemsize > MAX_BYTES:
-        raise ConfigError(f"{where}: {size} elements of {dtype} are more than the 4 GiB that QNN takes")
+        raise ConfigError(
+            f"{where}: {counted(size, 'element')} of {dtype} are more than the 4 GiB that QNN takes"
+        )
     if data is None:
         return np.zeros(shape, stored)
     try:
@@ -50,7 +53,7 @@ def array(data: Any, dtype: str, shape: tuple[int, ...], where: str) -> np.ndarr
     except ValueError:
         raise ConfigError(f"{where}: the rows have different lengths") from None
     if given.size != size or (given.ndim > 1 and given.shape != shape):
-        got = f"values of shape {list(given.shape)}" if given.ndim > 1 else f"{given.size} values"
+        got = f"values of shape {list(given.shape)}" if given.ndim > 1 else f"{counted(given.size, 'value')}"
         raise ConfigError(f"{where}: {got} do not fill the shape {list(shape)}")
     if size == 0:
         return np.zeros(shape, stored)
@@ -128,7 +131,9 @@ def fill_quant(out: CData, arena: Arena, quant: Quant | None, shape: tuple[int, 
     out.quantizationEncoding = getattr(lib, f"QNN_QUANTIZATION_ENCODING_{quant.encoding}")
     offsets = quant.offset or (0,) * len(quant.scale)
     if not quant.scale or len(quant.scale) != len(offsets):
-        raise ConfigError(f"{where}.quant: {len(quant.scale)} scales and {len(quant.offset)} offsets")
+        raise ConfigError(
+            f"{where}.quant: {counted(len(quant.scale), 'scale')} and {len(quant.offset)} offsets"
+        )
     try:
         _fill_encoding(out.u, arena, replace(quant, offset=offsets), shape, f"{where}.quant")
     except OverflowError as error:
@@ -139,7 +144,7 @@ def _fill_encoding(out: CData, arena: Arena, quant: Quant, shape: tuple[int, ...
     scales, offsets = quant.scale, quant.offset
     match quant.encoding:
         case "SCALE_OFFSET":
-            _expect(len(scales), 1, "scales for one tensor", where)
+            _expect(len(scales), 1, "scale for one tensor", where)
             out.scaleOffsetEncoding = {"scale": scales[0], "offset": offsets[0]}
         case "AXIS_SCALE_OFFSET":
             out.axisScaleOffsetEncoding = {
@@ -148,7 +153,7 @@ def _fill_encoding(out: CData, arena: Arena, quant: Quant, shape: tuple[int, ...
                 "scaleOffset": _pairs(arena, quant),
             }
         case "BW_SCALE_OFFSET":
-            _expect(len(scales), 1, "scales for one tensor", where)
+            _expect(len(scales), 1, "scale for one tensor", where)
             out.bwScaleOffsetEncoding = {
                 "bitwidth": quant.bits or 0,
                 "scale": scales[0],
@@ -161,7 +166,7 @@ def _fill_encoding(out: CData, arena: Arena, quant: Quant, shape: tuple[int, ...
             if len(sizes) != len(shape) or any(b < 1 for b in sizes):
                 raise ConfigError(f"{where}.block_size: one size per dimension, got {list(sizes)}")
             blocks = math.prod(-(-d // b) for d, b in zip(shape, sizes, strict=True))
-            _expect(len(scales), blocks, f"scales for {blocks} blocks", where)
+            _expect(len(scales), blocks, f"scale for {blocks} blocks", where)
             out.blockEncoding.blockSize = arena.new("uint32_t[]", list(sizes))
             out.blockEncoding.scaleOffset = _pairs(arena, quant)
         case "BLOCKWISE_EXPANSION":
@@ -181,13 +186,14 @@ def check_axis(tensor: GraphTensor, where: str) -> None:
     axis = quant.axis or 0
     if not 0 <= axis < len(tensor.shape):
         raise ConfigError(f"{where}.quant.axis: {axis}, of a tensor of rank {len(tensor.shape)}")
-    _expect(len(quant.scale), tensor.shape[axis], f"scales along the axis {axis}", f"{where}.quant")
+    _expect(len(quant.scale), tensor.shape[axis], f"scale along the axis {axis}", f"{where}.quant")
 
 
 def _expect(n: int, expected: int, what: str, where: str) -> None:
     """Checks the length of an array without a count in its struct; the library would read past a shorter one."""
     if n != expected:
-        raise ConfigError(f"{where}: {n} {what}; expected {expected}")
+        noun, _, of = what.partition(" ")
+        raise ConfigError(f"{where}: {counted(n, noun)} {of}; expected {expected}")
 
 
 def _pairs(arena: Arena, quant: Quant) -> CData:
@@ -207,8 +213,8 @@ def _expansion(arena: Arena, quant: Quant, shape: tuple[int, ...], where: str) -
     if not 0 <= axis < len(shape):
         raise ConfigError(f"{where}.axis: {axis}, of a tensor of rank {len(shape)}")
     n, size = shape[axis], blocks.storage
-    _expect(len(quant.scale), n, f"scales along the axis {axis}", where)
-    _expect(len(blocks.scales), n * blocks.per_axis, "block scales", f"{where}.blocks.scales")
+    _expect(len(quant.scale), n, f"scale along the axis {axis}", where)
+    _expect(len(blocks.scales), n * blocks.per_axis, "scale of blocks", f"{where}.blocks.scales")
     out = arena.new("Qnn_BlockwiseExpansion_t *")
     out.axis, out.scaleOffsets = axis, _pairs(arena, quant)
     out.numBlocksPerAxis, out.blockScaleBitwidth = blocks.per_axis, blocks.bits

@@ -27,6 +27,7 @@ COMMANDS = (
     "aic check", "aic skeleton", "package aic", "package check", "package inspect", "package matrix", "package onnx", "package ort",
     "package qnn",
     "import xml", "import udo", "import cloud-ai", "import header", "import docs", "export xml",
+    "completion", "help", "version",
     "db upgrade", "db check", "db dump", "db restore", "db datasette", "db views",
 )  # fmt: skip
 
@@ -64,9 +65,10 @@ def test_the_table_of_modules_has_every_command() -> None:
     import typer
 
     from opdb.cli import _COMMANDS
+    from opdb.cli.help import App
 
     for module, names in _COMMANDS.items():
-        app = typer.Typer()
+        app = App()
         app.callback()(lambda: None)
         import_module(f"opdb.cli.{module}").add_to(app)
         assert tuple(typer.main.get_command(app).commands) == names  # type: ignore[attr-defined]

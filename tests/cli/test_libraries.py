@@ -88,7 +88,7 @@ def test_list_has_a_row_per_backend(bare: Run) -> None:
 
 
 def test_bad_versions_are_rejected(bare: Run) -> None:
-    assert "'banana' is not a version of onnxruntime-qnn; e.g. 2.7.0" in one_line(
+    assert "'banana' is not a version of QNN or of onnxruntime-qnn; e.g. 2.51" in one_line(
         bare("libraries", "install", "banana")
     )
     message = one_line(bare("libraries", "install", "onnxruntime_qnn-2.7.0-py3-none-any.whl"))

@@ -35,7 +35,7 @@ def test_probe_reports_and_resumes(opdb: Run, libraries: object, tmp_path: Path)
     assert (done.returncode, done.stderr) == (0, "")
     head, relu, total, *rest = done.stdout.splitlines()
     assert head.split()[:3] == ["op", "where", "n"] and relu.split()[:4] == ["Relu", "CPU", "2.47", "40"]
-    assert total.startswith("1 ops")
+    assert total.startswith("1 op ")
     assert rest[0].startswith("40 configs asked in ") and rest[0].endswith("0 had an answer before")
     assert rest[1].startswith("evidence ")
 

@@ -18,6 +18,7 @@ from opdb.codegen.rules import snake
 from opdb.codegen.rules_c import kernel_parameters
 from opdb.core.errors import OpdbError
 from opdb.core.files import write_atomically
+from opdb.core.names import counted
 from opdb.execute.packages import package
 from opdb.generated.constants.backends import DEFAULT
 from opdb.spec.backend import Backend
@@ -119,8 +120,8 @@ def _of_like(op: OpDef, like: OpDef) -> dict[str, Any]:
     ours, theirs = ((len(o.inputs), len(o.params), len(o.outputs)) for o in (op, like))
     if ours != theirs:
         raise OpdbError(
-            f"--like {like.op}: it has {theirs[0]} inputs, {theirs[1]} parameters and {theirs[2]} outputs; {op.op} has "
-            f"{ours[0]}, {ours[1]} and {ours[2]}"
+            f"--like {like.op}: it has {counted(theirs[0], 'input')}, {counted(theirs[1], 'parameter')} and "
+            f"{counted(theirs[2], 'output')}; {op.op} has {ours[0]}, {ours[1]} and {ours[2]}"
         )
     if kernel.each is None or kernel.by is not None:
         raise OpdbError(

@@ -13,6 +13,7 @@ import numpy as np
 from opdb.author.own_ops.elements import evaluate
 from opdb.codegen.rules import snake
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 from opdb.core.op_config import OpConfig
 from opdb.judge.samples import slot_of
 from opdb.measure.conformance import data
@@ -67,7 +68,8 @@ def of_file(path: Path, compiled: CompiledOp) -> Reference:
         outputs = made if isinstance(made, tuple | list) else (made,)
         if len(outputs) != len(config.outputs):
             raise OpdbError(
-                f"{path}: {function.__name__} returns {len(outputs)} arrays; {compiled.name} has {len(config.outputs)} outputs"
+                f"{path}: {function.__name__} returns {counted(len(outputs), 'array')}; "
+                f"{compiled.name} has {counted(len(config.outputs), 'output')}"
             )
         return [np.asarray(o) for o in outputs]
 

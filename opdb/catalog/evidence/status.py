@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from opdb.catalog.evidence import STAGES, Outcome
+from opdb.core.names import counted
 from opdb.core.sdk import version
 
 YES, EXCEPT, NO, NOT_KNOWN = "yes", "yes, except", "no", "not known"
@@ -158,9 +159,7 @@ def _exceptions(measured: Measured, known: Mapping[str, Fault]) -> str:
     titled, rest = others[: max(0, _TITLES - len(parts))], others[max(0, _TITLES - len(parts)) :]
     parts += [f"{f.title} ({f.ident})" for f in titled]
     if rest:
-        parts.append(
-            f"{len(rest)} more known fault{'s' * (len(rest) > 1)}: {', '.join(f.ident for f in rest)}"
-        )
+        parts.append(f"{counted(len(rest), 'more known fault')}: {', '.join(f.ident for f in rest)}")
     return "; ".join(parts)
 
 

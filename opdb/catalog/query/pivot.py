@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from opdb.catalog.evidence.status import EXCEPT, NO, NOT_KNOWN, WORDS, YES
 from opdb.catalog.query.rows import Row
 from opdb.catalog.query.sdk_ranges import ranges
+from opdb.core.names import counted
 from opdb.core.sdk import version
 
 Target = tuple[str, str, str]  # backend, SoC, "device" or ""
@@ -126,7 +127,7 @@ def _of_chips(chips: Sequence[Sequence[Row]]) -> Cell:
         return found[0]
     words = [c.word for c in found]
     numbers = [(w, n) for w in WORDS if (n := words.count(w))]
-    return Cell("; ".join(f"{w} on {n} chip{'s' * (n != 1)}" for w, n in numbers))
+    return Cell("; ".join(f"{w} on {counted(n, 'chip')}" for w, n in numbers))
 
 
 def of_kind(rows: Sequence[Row]) -> Cell:

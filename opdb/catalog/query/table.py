@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from opdb.core.names import counted
+
 HEADER = ("op", "where", "n", "both accept", "both reject", "only we accept", "only it accepts", "undecided",
           "crashed", "percent")  # fmt: skip
 COUNTS = (
@@ -28,7 +30,9 @@ def agreement_cells(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
         lines.append((row["op"], where, *(str(row[c]) for c in COUNTS), _percent(row["n"], _both(row))))
     for where, group in groups.items():
         sums = [sum(r[c] for r in group) for c in COUNTS]
-        lines.append((f"{len(group)} ops", where, *map(str, sums), _percent(sums[0], sum(map(_both, group)))))
+        lines.append(
+            (counted(len(group), "op"), where, *map(str, sums), _percent(sums[0], sum(map(_both, group))))
+        )
     return lines
 
 

@@ -14,6 +14,7 @@ from opdb.checks.report.several import overview_markdown, overview_table, page_o
 from opdb.checks.side_by_side import reason
 from opdb.core import pages
 from opdb.judge.errata.report import ErratumCount
+from opdb.core.names import counted
 
 FORMATS = ("table", "json", "md", "html")
 #: Kind of change -> the heading above its nodes, with A and B for the targets.
@@ -144,14 +145,14 @@ def _few_ops(row: Row, other: Row) -> str:
         return _ops(row)
     more = Counter(row.ops) - Counter(other.ops)
     own = ", ".join(f"{n} {op}" for op, n in more.items())
-    return f"{len(row.ops)} ops" + (f"; only here: {own}" if own else "")
+    return f"{counted(len(row.ops), 'op')}" + (f"; only here: {own}" if own else "")
 
 
 def _said(row: Row, kind: str, verbose: bool) -> str:
     if row.verdict != "supported":
         every = "; ".join(told(row)) or reason(row)
         return every if verbose else "; ".join([reason(row).removeprefix(f"{row.target}: "), *nearest(row)])
-    ops = _ops(row) if verbose or len(row.ops) <= MANY else f"{row.form}, {len(row.ops)} ops"
+    ops = _ops(row) if verbose or len(row.ops) <= MANY else f"{row.form}, {counted(len(row.ops), 'op')}"
     if kind == "types":
         return "; ".join([f"{ops} in {row.types}" if row.types else ops, *row.said])
     if kind == "errata":

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from opdb.checks.coverage import VERDICTS, Coverage, Row
 from opdb.judge.errata.records import RECORDS
 from opdb.judge.errata.report import amount
+from opdb.core.names import counted
 
 #: The most nodes that a line of ``left`` names.
 MANY = 5
@@ -66,16 +67,16 @@ def left(coverage: Coverage) -> Iterator[str]:
 def summary(coverage: Coverage) -> Iterator[str]:
     """Nodes by verdict, graphs, work on the CPU, and the errata of the library that were met."""
     counts = ", ".join(f"{coverage.count(v)} {v}" for v in VERDICTS)
-    graphs = f"{coverage.partitions} graph{'s' * (coverage.partitions != 1)}"
-    yield f"{len(coverage.rows)} nodes: {counts}; {graphs} on {coverage.backend} {coverage.soc or ''}".rstrip()
+    graphs = counted(coverage.partitions, "graph")
+    yield f"{counted(len(coverage.rows), 'node')}: {counts}; {graphs} on {coverage.backend} {coverage.soc or ''}".rstrip()
     if not coverage.complete:
         yield f"on the CPU: {on_cpu(coverage)}"
     if told := sum(bool(r.said) for r in coverage.rows):
         yield f"{told} {_nodes(told)} not compute as {'the recipe' if coverage.quantize else 'the model'} says; the lines above tell why"
     if numbers := sum(bool(out_of_range(r)) for r in coverage.rows):
-        yield f"{numbers} node{'s' * (numbers != 1)} with values that do not fit fp16 or int32; see the warning below each"
+        yield f"{counted(numbers, 'node')} with values that do not fit fp16 or int32; see the warning below each"
     if rules := sum(bool(_of_rules(r)) for r in coverage.rows):
-        yield f"{rules} node{'s' * (rules != 1)} that a rule warns of; see the warning below each"
+        yield f"{counted(rules, 'node')} that a rule warns of; see the warning below each"
     for erratum in coverage.errata():
         yield erratum.text
 
@@ -104,11 +105,11 @@ def out_of_range(row: Row) -> list[str]:
 def on_cpu(coverage: Coverage) -> str:
     """The work on the CPU and its share; e.g. 1 of 3 nodes, 28 of 280 FLOPs (10 %), 1.2 of 3.4 KB (35 %)."""
     cpu, whole = coverage.cost("rejected", "host"), coverage.cost()
-    parts = [f"{cpu['nodes']} of {whole['nodes']} nodes"]
+    parts = [f"{cpu['nodes']} of {counted(whole['nodes'], 'node')}"]
     parts += [f"{amount(cpu[k])} of {amount(whole[k])} {n}{_share(cpu[k], whole[k])}"
               for k, n in (("flops", "FLOPs"), ("bytes", "bytes"))]  # fmt: skip
     if whole["unknown"]:
-        parts.append(f"{whole['unknown']} nodes of unknown cost left out")
+        parts.append(f"{counted(whole['unknown'], 'node')} of unknown cost left out")
     return ", ".join(parts)
 
 

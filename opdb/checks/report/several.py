@@ -11,6 +11,7 @@ from opdb.checks.report.plain import escaped, markdown, told
 from opdb.checks.side_by_side import COLUMNS, labels, overview
 from opdb.core import pages
 from opdb.core.pages import text
+from opdb.core.names import counted
 
 
 def lines(coverages: Sequence[Coverage], format_: str, title: str) -> Iterator[str]:
@@ -33,7 +34,7 @@ def lines(coverages: Sequence[Coverage], format_: str, title: str) -> Iterator[s
 
 def _markdown(coverages: Sequence[Coverage], title: str) -> Iterator[str]:
     """The overview, then what Markdown has for one target, for each."""
-    yield from (f"# {escaped(title)} on {len(coverages)} targets", "")
+    yield from (f"# {escaped(title)} on {counted(len(coverages), 'target')}", "")
     yield from overview_markdown(coverages)
     for coverage in coverages:
         yield ""
@@ -61,7 +62,7 @@ def page(coverages: Sequence[Coverage], title: str) -> str:
         body.append(pages.table(("node", "operator", "at", *heads), nodes))
     else:
         body.append("<p>Every target takes every node.</p>")
-    made = page_of(f"{title} on {len(coverages)} targets", body)
+    made = page_of(f"{title} on {counted(len(coverages), 'target')}", body)
     return pages.checked(made, "--format json, md or table has every node of a model of this size")
 
 

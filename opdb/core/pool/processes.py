@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 from opdb.core.pool.work import DEATHS, Work
 
 
@@ -110,6 +111,7 @@ def _deaths(process: Process) -> int:
     code, deaths = process.end(), process.deaths + 1
     if deaths == DEATHS:
         raise OpdbError(
-            f"{deaths} processes ended at {process.job.name}, the last one with {code}; what was answered before is kept"
+            f"{counted(deaths, 'process', 'processes')} ended at {process.job.name}, the last one with {code}; "
+            f"what was answered before is kept"
         )
     return deaths

@@ -11,6 +11,7 @@ import numpy as np
 from opdb.core.dtypes import BY_SHORT
 from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphTensor
+from opdb.core.names import counted
 from opdb.execute.compile.inputs import archive, archive_names, describe, drawn
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def _named(where: str, given: Any, inputs: Sequence[GraphTensor]) -> Sample:
         values = tuple(given) if isinstance(given, tuple | list) else (given,)
         if len(values) != len(names):
             raise OpdbError(
-                f"--data {where}: {len(values)} values for {len(names)} inputs ({', '.join(names)})"
+                f"--data {where}: {counted(len(values), 'value')} for {counted(len(names), 'input')} ({', '.join(names)})"
             )
         given = dict(zip(names, values, strict=True))
     if missing := [n for n in names if n not in given]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphTensor
+from opdb.core.names import counted
 from opdb.execute.compile.states import State
 from opdb.execute.compile.successive_runs import stepped
 from opdb.execute.libraries.client import VendorWorker
@@ -74,7 +75,9 @@ def chosen_graph(header: Header, name: str | None, file: Path) -> str:
     if name is None and len(header.graphs) == 1:
         return next(iter(header.graphs))
     if name is None:
-        raise OpdbError(f"{file}: it has {len(header.graphs)} graphs; choose one with --graph: {known}")
+        raise OpdbError(
+            f"{file}: it has {counted(len(header.graphs), 'graph')}; choose one with --graph: {known}"
+        )
     if name not in header.graphs:
         raise OpdbError(f"--graph {name}: {file} has: {known}")
     return name

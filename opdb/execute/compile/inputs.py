@@ -13,6 +13,7 @@ import numpy as np
 from opdb.core.dtypes import BY_SHORT
 from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphTensor
+from opdb.core.names import counted
 from opdb.runtime.qnn.real_numbers import limits, to_stored
 from opdb.runtime.qnn.structs import array
 
@@ -178,7 +179,7 @@ def _stored(tensor: GraphTensor, source: str, value: Any, real: bool, steps: int
         stored = np.dtype(BY_SHORT[tensor.dtype].numpy or "uint8")
         size = math.prod(tensor.shape) * stored.itemsize
         if len(value) != size:
-            raise OpdbError(f"{where}: {len(value)} bytes; {describe(tensor)} has {size}")
+            raise OpdbError(f"{where}: {counted(len(value), 'byte')}; {describe(tensor)} has {size}")
         return np.frombuffer(value, stored).reshape(tensor.shape)
     if value.shape != tensor.shape:
         raise OpdbError(f"{where}: the shape is {list(tensor.shape)}, the file has {list(value.shape)}")

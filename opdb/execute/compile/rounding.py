@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from opdb.core.errors import MissingExtra, OpdbError
+from opdb.core.names import counted
 from opdb.execute.compile.sources import sources_of
 from opdb.lower.quantize import Recipe
 from opdb.lower.quantize.recipe_types import asked
@@ -83,7 +84,7 @@ def rounded(
         raise OpdbError(f"{path}: AdaRound finds no weight to round; give rounding: nearest")
     copy = folder / Path(path).name
     onnx.save(made, copy)
-    return str(copy), f"rounded by AdaRound: {count} of {whole} weights, on {len(samples)} samples"
+    return str(copy), f"rounded by AdaRound: {count} of {whole} weights, on {counted(len(samples), 'sample')}"
 
 
 def _aimet() -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 from opdb.catalog.targets.target import half
 from opdb.core.dtypes import BY_SHORT
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 from opdb.core.op_config import ConfigError
 from opdb.execute.dispatch.plan import QNN, TORCH, Plan, Segment
 from opdb.execute.dispatch.report import Copy, Report, Shared, Times
@@ -178,7 +179,9 @@ class Dispatcher:
         source, names = self.plan.source, self.plan.inputs
         if not isinstance(inputs, Mapping):
             if len(inputs) != len(names):
-                raise ConfigError(f"the inputs are {', '.join(names) or 'none'}; got {len(inputs)} values")
+                raise ConfigError(
+                    f"the inputs are {', '.join(names) or 'none'}; got {counted(len(inputs), 'value')}"
+                )
             inputs = dict(zip(names, inputs, strict=True))
         if set(inputs) != set(names):
             raise ConfigError(

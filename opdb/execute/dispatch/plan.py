@@ -16,6 +16,7 @@ from opdb.checks.graph import Part
 from opdb.checks.partition import groups, in_order
 from opdb.core.errors import OpdbError
 from opdb.core.graph import QnnGraph
+from opdb.core.names import counted
 from opdb.execute.dispatch.kernel import Kernels
 from opdb.execute.dispatch.source import GraphSource, Judged, Key, Node, Source
 from opdb.lower.passes import check_names
@@ -35,7 +36,7 @@ class PlanError(OpdbError):
 
     def __init__(self, target: Target, nodes: int, problems: Sequence[str], cure: str) -> None:
         self.problems = tuple(problems)
-        head = f"{len(problems)} of {nodes} nodes cannot run as asked with {target}"
+        head = f"{len(problems)} of {counted(nodes, 'node')} cannot run as asked with {target}"
         super().__init__("\n".join([f"{head}; {cure}:", *(f"  {p}" for p in problems)]))
 
 
@@ -121,7 +122,7 @@ class Plan:
             f"{n} on {where}" for where, n in Counter(p.runs_on for p in self.placements).items()
         )
         graphs = len(self.graphs)
-        return "\n".join([*lines, f"{len(rows)} nodes: {counts}; {graphs} QNN graph{'s' * (graphs != 1)}"])
+        return "\n".join([*lines, f"{counted(len(rows), 'node')}: {counts}; {counted(graphs, 'QNN graph')}"])
 
     def to_json(self) -> dict[str, Any]:
         """The plan as data: target, segments, and the place and reason of each node; stable keys."""

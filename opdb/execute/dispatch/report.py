@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from opdb.core.names import counted
+
 #: in: from the caller; out: to the caller; between: from one segment to another; layout: a Transpose or Reshape
 #: at the input or output of a graph, only there because the reader and the program hold the tensor differently.
 KINDS = ("in", "out", "between", "layout")
@@ -79,7 +81,7 @@ class Report:
     def table(self) -> str:
         """Segments with their times, then the copies of the last run, then the sums."""
         lines = [
-            f"{self.runs} runs; prepared in {self.prepare_ms:.1f} ms, {self.buffer_bytes} bytes of buffers"
+            f"{counted(self.runs, 'run')}; prepared in {self.prepare_ms:.1f} ms, {counted(self.buffer_bytes, 'byte')} of buffers"
         ]
         lines += _columns(
             [("segment", "nodes", "runs", "last us", "shortest us", "mean us")]
@@ -93,7 +95,7 @@ class Report:
             rows = [(c.kind, c.tensor, c.source, c.to, str(c.bytes), c.why) for c in self.copies]
             lines += _columns([("copy", "tensor", "from", "to", "bytes", "why"), *rows])
         sums = ", ".join(f"{self.count(k)} {k} ({self.bytes(k)} bytes)" for k in KINDS)
-        passed = f"{len(self.shared)} in place ({sum(s.bytes for s in self.shared)} bytes)"
+        passed = f"{len(self.shared)} in place ({counted(sum(s.bytes for s in self.shared), 'byte')})"
         lines.append(f"per run: {sums}; between segments {passed}")
         return "\n".join(lines)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from opdb.core.errors import OpdbError
 from opdb.core.install import add_extras
+from opdb.core.names import counted
 from opdb.generated.constants.backends import ASKED, BACKENDS
 from opdb.runtime.qnn.identity import Identity
 from opdb.runtime.qnn.libraries import FILES, INSTALL, VARIABLE, Libraries, discover
@@ -114,7 +115,7 @@ def document(libraries: Libraries, name: str, identity: Identity) -> dict[str, A
 
 
 def _found(libraries: Libraries, identity: Identity) -> str:
-    ops = "" if identity.operations is None else f"{len(identity.operations)} ops"
+    ops = "" if identity.operations is None else f"{counted(len(identity.operations), 'op')}"
     core = f"core API {_dotted(identity.core_api)}" if identity.core_api else ""
     api = f"{'backend' if core else 'system'} API {_dotted(identity.backend_api)}"
     digest = f"sha256 {identity.sha256[:12]}"
@@ -130,7 +131,7 @@ def _about(name: str, identity: Identity) -> list[str]:
         return ["does not say what it can do: it answers no question"]
     lines = [f"{word}: {', '.join(found)}" for word, found in _said(said).items() if found]
     yes = sum(answer is True for answer in said.values())
-    lines.append(f"says yes to {yes} of the {len(said)} properties that opdb knows")
+    lines.append(f"says yes to {yes} of the {counted(len(said), 'property', 'properties')} that opdb knows")
     for device in identity.devices:
         if device.soc_model is not None:
             lines.append(

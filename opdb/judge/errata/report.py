@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from opdb.core import names
 from opdb.judge.errata.policy import AVOID, WARN, costs, seen_where
 from opdb.judge.errata.records import RECORDS
 
@@ -37,7 +38,7 @@ class Extra:
     @property
     def text(self) -> str:
         """E.g. "2 ops, 1.5 M bytes more, about 3 us on SA8255"; "nothing" if nothing is added."""
-        parts = [f"{self.ops} op{'s' * (self.ops != 1)}"] if self.ops > 0 else []
+        parts = [names.counted(self.ops, "op")] if self.ops > 0 else []
         parts += [f"{amount(n)} {unit}" for n, unit in ((self.macs, "MACs"), (self.bytes, "bytes")) if n > 0]
         more = f"{', '.join(parts)} more" if parts else ""
         return ", ".join(filter(None, (more, self.time))) or "nothing"
@@ -142,4 +143,4 @@ def amount(value: float | None) -> str:
 
 
 def _nodes(n: int) -> str:
-    return f"{n} node{'s' * (n != 1)}"
+    return names.counted(n, "node")

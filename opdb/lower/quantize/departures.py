@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphOp, QnnGraph
+from opdb.core.names import counted, plural
 from opdb.lower.quantize.choose import Form, NoForm
 from opdb.lower.quantize.recipe_types import Asked
 from opdb.lower.quantize.slots import places
@@ -22,7 +23,9 @@ def together(refused: Sequence[NoForm]) -> OpdbError:
         return refused[0]
     lines = "".join(f"\n  {refusal}" for refusal in refused[:MOST])
     more = f"\n  and {len(refused) - MOST} more" if len(refused) > MOST else ""
-    return OpdbError(f"{len(refused)} nodes have no form in these types:{lines}{more}")
+    return OpdbError(
+        f"{counted(len(refused), 'node')} {plural(len(refused), 'has', 'have')} no form in these types:{lines}{more}"
+    )
 
 
 def otherwise(form: Form) -> tuple[str, str]:

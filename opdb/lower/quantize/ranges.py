@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from opdb.core.graph import QnnGraph
+from opdb.core.names import counted
 from opdb.lower.quantize.encodings import Range
 from opdb.lower.quantize.slots import places
 from opdb.runtime.qnn.real_numbers import limits
@@ -39,7 +40,7 @@ class Crowded:
     wide_high: float
 
     def __str__(self) -> str:
-        steps = "1 step" if self.steps == 1 else f"{self.steps} steps"
+        steps = counted(self.steps, "step")
         return (
             f"{self.op} joins {self.tensor} ({self.low:.4g} to {self.high:.4g}) with {self.wide} ({self.wide_low:.4g} to "
             f"{self.wide_high:.4g}) in one encoding, which leaves {self.tensor} {steps}; return them as separate "

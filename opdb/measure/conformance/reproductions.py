@@ -16,6 +16,7 @@ from opdb.catalog.targets.target import Target
 from opdb.core.dtypes import BY_SHORT
 from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphOp, GraphTensor, QnnGraph
+from opdb.core.names import counted
 from opdb.core.op_config import OpConfig, TensorConfig, from_json
 from opdb.judge.samples import sample_config, slot_of
 from opdb.judge.validate import check
@@ -153,7 +154,7 @@ def _filled(record: str, tensor: TensorConfig, how: Any, made_up: Array | None) 
     values = np.arange(size) if how == "arange" else np.asarray(how, dtype=np.float64).reshape(-1)
     if values.size not in (1, size):
         raise OpdbError(
-            f"{record}: reproduction.inputs.{tensor.name} has {values.size} values; its shape "
+            f"{record}: reproduction.inputs.{tensor.name} has {counted(values.size, 'value')}; its shape "
             f"{list(tensor.shape)} needs {size}, or one that all elements have"
         )
     return data.written(np.broadcast_to(values, size).reshape(tensor.shape), tensor)

@@ -22,6 +22,7 @@ import numpy as np
 
 from opdb.core.dtypes import BY_SHORT
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 from opdb.core.op_config import OpConfig, TensorConfig
 from opdb.judge.samples import kernel_types, sample_config
 from opdb.measure.conformance.data import inputs as data_of
@@ -159,7 +160,7 @@ def _fault(
             return f"the kernel refuses it: {error}"
         if made.array.tobytes() != np.ascontiguousarray(wanted).tobytes():
             differ = int((made.array != wanted).sum())
-            return f"{differ} of {wanted.size} elements differ from those of the whole output"
+            return f"{differ} of {counted(wanted.size, 'element')} differ from those of the whole output"
     return ""
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 from opdb.measure.cost.figures import SimulatedChip
 
 HEADER = struct.Struct("<7Q")
@@ -47,7 +48,7 @@ def text_of(data: bytes) -> str:
         text = data[HEADER.size : HEADER.size + size]
         if len(text) == size and text.startswith(b"{") and text.rstrip().endswith(b"}"):
             return text.decode("utf-8", "replace")
-    raise OpdbError(f"the library's trace ({len(data)} bytes) has a form that opdb does not know")
+    raise OpdbError(f"the library's trace ({counted(len(data), 'byte')}) has a form that opdb does not know")
 
 
 def chip_of(text: str) -> SimulatedChip:

@@ -10,6 +10,7 @@ from math import ceil
 
 from opdb.catalog.evidence import STAGES, Cell, Evidence, Key
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 from opdb.measure.conformance.expected_failures import hits
 from opdb.measure.evidence.build import Answer, Share, Task, answered
 from opdb.measure.evidence.chips import Place
@@ -79,7 +80,7 @@ def check(
     )
     if not picked:
         raise OpdbError(
-            f"nothing of the {len(there)} cells can be measured again here: no library of theirs; "
+            f"nothing of the {counted(len(there), 'cell')} can be measured again here: no library of theirs; "
             "'opdb libraries list' shows those of this machine"
         )
     groups: dict[tuple[int, int], dict[Place, list[Cell]]] = defaultdict(lambda: defaultdict(list))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from opdb.core.c_compiler import make
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 from opdb.core.source_folder import write_folder
 from opdb.execute.packages.package import MANIFEST
 from opdb.plugins.cloud_ai.codegen import aic
@@ -59,7 +60,7 @@ def write(
     if choice.version is not None and not re.fullmatch(r"\d+\.\d+\.\d+", choice.version):
         raise OpdbError(f"{choice.version!r} is not a version; expected Major.Minor.Patch, e.g. 1.0.0")
     if not 0 < choice.scratch < 2**31:
-        raise OpdbError(f"{choice.scratch} bytes of scratch: expected 1 to {2**31 - 1}")
+        raise OpdbError(f"{counted(choice.scratch, 'byte')} of scratch: expected 1 to {2**31 - 1}")
     texts = aic.folder(catalog, ops, choice, kernels)
     root, names = folder or Path(choice.name), tuple(sorted(set(ops)))
     about = {"package": choice.name, "ops": names, "api": choice.api, "domain": choice.domain}

@@ -18,6 +18,7 @@ from pydantic.alias_generators import to_camel
 from opdb.author.importers.documents import Lenient, inside, read_documents
 from opdb.author.importers.opxml.collection import Collection, OpXml, Tensor, package_of
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 from opdb.spec.document import At, Document
 from opdb.spec.fields import IDENTIFIER
 from opdb.spec.files import load
@@ -124,7 +125,7 @@ def _left_out(op: _Op) -> Iterator[str]:
     """Notes on what the draft leaves out."""
     for t in (*op.inputs, *op.outputs):
         if t.max_dims is not None and t.max_dims > 1:
-            yield f"{op.type}: {t.name} has at most {t.max_dims} dimensions; write it as a constraint if it matters"
+            yield f"{op.type}: {t.name} has at most {counted(t.max_dims, 'dimension')}; write it as a constraint if it matters"
     if op.functions_library:
         yield f"{op.type}: functionsLibrary {op.functions_library} is left out"
     for i in op.implementations:

@@ -16,6 +16,7 @@ from opdb.author.importers.opxml.draft import XmlDraft, drafts
 from opdb.codegen.rules import snake
 from opdb.core.errors import OpdbError
 from opdb.core.files import write_atomically
+from opdb.core.names import counted
 from opdb.plugins.cloud_ai import aic_package, onnx_nodes
 from opdb.plugins.cloud_ai.codegen import aic
 from opdb.plugins.cloud_ai.onnx_nodes import Foreign
@@ -158,13 +159,15 @@ def _package(
 
 def _check_count(op: Foreign, compiled: CompiledOp) -> None:
     for what, given, slots in (
-        ("inputs", op.inputs, compiled.inputs),
-        ("outputs", op.outputs, compiled.outputs),
+        ("input", op.inputs, compiled.inputs),
+        ("output", op.outputs, compiled.outputs),
     ):
         variadic = any(s.variadic for s in slots)
         least = sum(1 for s in slots if not s.optional and not s.variadic)
         if len(given) < least or (len(given) > len(slots) and not variadic):
-            raise OpdbError(f"{op.first}: it has {len(given)} {what}, the spec {op.name} {len(slots)}")
+            raise OpdbError(
+                f"{op.first}: it has {counted(len(given), what)}, the spec {op.name} {len(slots)}"
+            )
 
 
 def summary(made: Skeleton) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from opdb.catalog.targets.target import Target
 from opdb.core.errors import MissingExtra, OpdbError
 from opdb.core.graph import QnnGraph
+from opdb.core.names import counted
 from opdb.core.op_config import OpConfig, ParamConfig, TensorConfig
 from opdb.generated.constants.backends import ASKED, BACKENDS
 
@@ -93,7 +94,7 @@ def run_everywhere(
 
     exact = next(b for b in ASKED if not b.half)
     graph = lowered_graph(program, Target(exact.name, exact.soc, execution="emulator"))
-    say(f"QNN graph: {' -> '.join(op.op for op in graph.ops)}, {len(graph.tensors)} tensors")
+    say(f"QNN graph: {' -> '.join(op.op for op in graph.ops)}, {counted(len(graph.tensors), 'tensor')}")
     feed = {t.name: i.numpy() for t, i in zip(graph.inputs, inputs, strict=True)}
     found = [compare("C kernels", *_only(run_graph(graph, feed)), reference, FLOAT32_BOUND)]
     for asked in ASKED:

@@ -18,6 +18,7 @@ import opdb.core
 from opdb.catalog.evidence import STAGES, Cell, Evidence, Key, Outcome, Run
 from opdb.catalog.evidence.format import read, write
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 from opdb.generated.constants.backends import DEFAULT
 from opdb.measure.evidence.build import WRITE_SECONDS, Built, Progress, run_of
 from opdb.measure.evidence.chips import Place
@@ -90,7 +91,7 @@ def build_flow(
     for target in operators or ():
         if target not in wanted:
             raise OpdbError(
-                f"no module with the operator {target}; there are modules of {len(wanted)} operators"
+                f"no module with the operator {target}; there are modules of {counted(len(wanted), 'operator')}"
             )
     wanted = {t: name for t, name in wanted.items() if not operators or t in operators}
     evidence = read(path) if path.is_file() else Evidence()

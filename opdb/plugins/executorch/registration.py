@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from opdb.catalog.targets.target import Target
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 from opdb.judge.errata.policy import known_errata
 from opdb.judge.errata.report import Extra, Met
 from opdb.plugins.executorch import env
@@ -143,8 +144,8 @@ def _warn_of_another_release(asked_of: tuple[State, ...]) -> None:
     if version not in env.RELEASES:
         applied = sum(state.applied for state in asked_of)
         warnings.warn(
-            f"executorch {version}: opdb was run with {' and '.join(env.RELEASES)}; of its {len(asked_of)} patches {applied} "
-            "apply, which `opdb executorch patches` lists",
+            f"executorch {version}: opdb was run with {' and '.join(env.RELEASES)}; of its "
+            f"{counted(len(asked_of), 'patch', 'patches')} {applied} apply, which `opdb executorch patches` lists",
             stacklevel=3,
         )
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from opdb.core.names import counted
+
 Array = np.ndarray[Any, Any]
 #: The bits that QNN's activations and weights may have.
 BITS = (4, 8, 16)
@@ -37,7 +39,7 @@ class Encoding:
         if not self.scales.size or not np.all(np.isfinite(self.scales) & (self.scales > 0)):
             raise ValueError("a scale is no number above 0")
         if self.zeros.size not in (1, self.scales.size):
-            raise ValueError(f"it has {self.scales.size} scales and {self.zeros.size} zero points")
+            raise ValueError(f"it has {counted(self.scales.size, 'scale')} and {self.zeros.size} zero points")
         if np.any((self.zeros < 0) | (self.zeros >= 1 << self.bits)):
             raise ValueError(f"a zero point is not among the stored integers of {self.bits} bits")
         if self.steps is None:

@@ -12,6 +12,7 @@ import numpy as np
 import tflite
 
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 from opdb.programs.tflite.sparse import Array, dense
 
 #: Bytes 4 to 7 of a file.
@@ -141,7 +142,9 @@ def _data(model: Any, table: Any, name: str, kind: Any, shape: tuple[int, ...]) 
     else:
         values = np.frombuffer(stored.tobytes(), dtype=kind)
     if values.size != int(np.prod(shape)):
-        raise OpdbError(f"the tensor {name} of shape {list(shape)} has data of {values.size} elements")
+        raise OpdbError(
+            f"the tensor {name} of shape {list(shape)} has data of {counted(values.size, 'element')}"
+        )
     return values.reshape(shape)
 
 

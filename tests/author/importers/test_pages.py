@@ -130,7 +130,7 @@ def test_facts_removed_from_pages_stay_in_specs_and_are_reported(catalog: Catalo
     gone = rows(report, "LayerNorm")
     assert ("parameter epsilon", "gone", None, None) in gone
     assert ("out[0]", "gone", "dtype(self) == dtype(in[0])", None) in gone
-    assert ("HTP.INT8", "gone", "1 rows of types", None) in gone
+    assert ("HTP.INT8", "gone", "1 row of types", None) in gone
     assert "LayerNorm" not in report.drafts
     assert ("op", "gone", "MasterOpDef.html@2.25.0#Softmax", None) in rows(report, "Softmax")
 

@@ -171,7 +171,7 @@ def test_errors_are_one_line_and_leave_no_files(xml: Path, model: Path, tmp_path
         ("--each and --kernel: each says what", ("SoftCap", "--each", "x", "--kernel", xml, "--to", to)),
         ("--from-xml and --from-onnx: give one", ("SoftCap", "--from-xml", xml, "--from-onnx", model, "--to", to)),
         ("none.c: cannot read this kernel", ("SoftCap", "--from-xml", xml, "--kernel", tmp_path / "none.c", "--to", to)),
-        ("it has 1 inputs, 0 parameters", ("SoftCap", "--from-xml", xml, "--like", "Relu", "--to", to)),
+        ("it has 1 input, 0 parameters", ("SoftCap", "--from-xml", xml, "--like", "Relu", "--to", to)),
         ("Transpose: its C kernel takes", ("SoftCap", "--from-xml", xml, "--like", "Transpose", "--to", to)),
         ("'Soft Cap' is not a valid op name", ("Soft Cap", "--from-xml", xml, "--to", to)),
         ("--torch does not go with --to", ("SoftCap", "--torch", "aten.relu.default", "--to", to)),

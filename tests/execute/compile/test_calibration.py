@@ -72,7 +72,7 @@ def _fails() -> Any:
         ("random:x", None, "a seed is a whole number from 0"),
         (".", None, "no sample in it"),
         ("example", None, "this model has no example inputs"),
-        ("m:f", lambda: [(values(2, 3), values(2, 3))], r"m:f: sample 1: 2 values for 1 inputs \(x\)"),
+        ("m:f", lambda: [(values(2, 3), values(2, 3))], r"m:f: sample 1: 2 values for 1 input \(x\)"),
         ("m:f", lambda: None, "TypeError: 'NoneType' object is not iterable"),
         ("m:f", _fails, "m:f: ValueError: no such image"),
     ],

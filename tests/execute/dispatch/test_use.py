@@ -153,7 +153,7 @@ def test_the_report_is_a_table(cpu: Backend) -> None:
         dispatcher.run([x])
         lines = dispatcher.report().table().splitlines()
     assert empty.startswith("0 runs") and "copy" not in empty
-    assert lines[0].startswith("1 runs; prepared in ")
+    assert lines[0].startswith("1 run; prepared in ")
     assert [line.split()[0] for line in lines[1:5]] == ["segment", "qnn_0", "torch_1", "qnn_2"]
     assert lines[-1] == (
         "per run: 1 in (24 bytes), 1 out (24 bytes), 1 between (24 bytes), 0 layout (0 bytes); "

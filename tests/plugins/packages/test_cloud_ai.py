@@ -117,7 +117,7 @@ def test_a_refusal_logs_its_reason(aic_made: tuple[str, Path]) -> None:
             good, log = mix.verify(config)
             assert not good and reason in log
         shapes, log = mix.infer(replace(bad, inputs=bad.inputs[1:], outputs=bad.outputs * 2))
-        assert shapes is None and "it has 1 outputs here, not 2" in log
+        assert shapes is None and "it has 1 output here, not 2" in log
         assert conformance.unfit(mix.entry, [], mixed(list=())).startswith("list: a list without values")
 
     conformance.in_child(ran)

@@ -160,7 +160,7 @@ def test_unusable_models_are_rejected(catalog: Catalog, tmp_path: Path) -> None:
         "the spec DequantizeAdd has no parameter shift; it has scale",
         node("DequantizeAdd", ["x", "x"], ["y"], scale=1.0, shift=1),
     )
-    refused("it has 1 inputs, the spec DequantizeAdd 2", node("DequantizeAdd", ["x"], ["y"], scale=1.0))
+    refused("it has 1 input, the spec DequantizeAdd 2", node("DequantizeAdd", ["x"], ["y"], scale=1.0))
     (tmp_path / "model.onnx").write_bytes(b"no model")
     with pytest.raises(OpdbError, match=r"model\.onnx: not an ONNX model"):
         skeleton.make(catalog, tmp_path / "model.onnx", tmp_path / "out")

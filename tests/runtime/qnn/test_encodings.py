@@ -107,7 +107,7 @@ def test_vectors_have_the_documented_bytes() -> None:
         (Quant("BLOCKWISE_EXPANSION", (1.0,) * 3, axis=1, blocks=Blocks(1, 4, (1, 1, 1))),
          "x.quant: 3 scales along the axis 1; expected 2"),
         (Quant("BLOCKWISE_EXPANSION", (1.0,) * 2, axis=1, blocks=Blocks(2, 4, (1, 1, 1))),
-         "x.quant.blocks.scales: 3 block scales; expected 4"),
+         "x.quant.blocks.scales: 3 scales of blocks; expected 4"),
         (Quant("BLOCKWISE_EXPANSION", (1.0,) * 2, axis=2, blocks=Blocks(1, 4, (1, 1))),
          "x.quant.axis: 2, of a tensor of rank 2"),
         (Quant("BLOCKWISE_EXPANSION", (1.0,) * 2, axis=1, blocks=Blocks(1, 4, (1, 256))),

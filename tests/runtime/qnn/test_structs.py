@@ -113,7 +113,7 @@ def test_an_op_config_becomes_c_structs() -> None:
         (Quant("AXIS_SCALE_OFFSET", (0.1, 0.2), (0,), axis=0), "2 scales and 1 offsets"),
         (Quant("SCALE_OFFSET", (0.1,), (2**40,)), "quant: "),
         (Quant("BLOCK", (0.1,), (0,), block_size=(1,)), "one size per dimension"),
-        (Quant("BLOCK", (0.1,), (0,), block_size=(1, 1)), "1 scales for 6 blocks"),
+        (Quant("BLOCK", (0.1,), (0,), block_size=(1, 1)), "1 scale for 6 blocks"),
         (Quant("SCALE_OFFSET", (0.1, 0.2)), "2 scales for one tensor; expected 1"),
         (Quant("BW_SCALE_OFFSET", (0.1, 0.2), bits=4), "2 scales for one tensor; expected 1"),
         (Quant("SCALES"), "encoding: 'SCALES' is not one of SCALE_OFFSET, "),

@@ -20,6 +20,7 @@ from opdb.author.importers.opxml.collection import (
 )
 from opdb.core.dtypes import lookup
 from opdb.core.errors import OpdbError, Problem, SpecError
+from opdb.core.names import counted
 
 #: The known children of a tensor and of an op.
 OF_TENSOR = {"Name", "Description", "Mandatory", "Datatype", "Shape", "Default", "Repeated", "IsStaticTensor",
@@ -63,7 +64,7 @@ class _Reader:
             self.fault(root, f"PackageName {given['PackageName']!r} is not a name")
         lists = root.findall("OpDefList")
         if len(lists) != 1:
-            self.fault(root, f"{len(lists)} elements <OpDefList>, expected one")
+            self.fault(root, f"{counted(len(lists), 'element')} <OpDefList>, expected one")
         ops = tuple(self.op(e) for part in lists[:1] for e in self.children(part, "OpDef"))
         if lists and not ops:
             self.fault(lists[0], "no <OpDef> in it")

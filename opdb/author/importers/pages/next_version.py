@@ -21,6 +21,7 @@ from opdb.author.importers.pages.read import MASTER, PageOp, Pages
 from opdb.author.importers.rows import compact
 from opdb.catalog.facts import DocumentedBackend, DocumentedOp
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 from opdb.spec import files as spec
 from opdb.spec.catalog import Catalog
 from opdb.spec.compiler import compile_op
@@ -250,7 +251,9 @@ class _Version:
             for config, table in before.items():
                 lost = [c for c in table if c not in now.get(config, ())]
                 if lost:
-                    self.report.add(self.name, f"{backend}.{config}", "gone", f"{len(lost)} rows of types")
+                    self.report.add(
+                        self.name, f"{backend}.{config}", "gone", f"{counted(len(lost), 'row')} of types"
+                    )
 
     def add_rows(
         self, backend: str, config: str, fresh: list[frozenset[tuple[str, str]]], source: str

@@ -14,6 +14,7 @@ from opdb.catalog.facts import DocumentedBackend
 from opdb.catalog.facts.refresh import SUPPLEMENTS
 from opdb.core.dtypes import lookup
 from opdb.core.errors import OpdbError, Problem, SpecError
+from opdb.core.names import counted
 
 MASTER, HISTORY, SUPPORTED = "MasterOpDef.html", "opdef_version_history.html", "SupportedOps.html"
 NAME = re.compile(r"[A-Za-z]\w{0,59}", re.ASCII)
@@ -226,7 +227,9 @@ class _Reader:
             cells: dict[str, tuple[str, ...]] = {}
             if len(row) != len(table.header):
                 self.fault(
-                    page, table.line, f"{op}: a row has {len(row)} cells, its table {len(table.header)}"
+                    page,
+                    table.line,
+                    f"{op}: a row has {counted(len(row), 'cell')}, its table {len(table.header)}",
                 )
                 continue
             for slot, cell in zip(table.header[1:], row[1:], strict=True):

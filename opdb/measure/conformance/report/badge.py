@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from opdb.measure.conformance.report.rows import Row
+from opdb.core.names import counted
 
 GREEN, RED, GRAY = "#1a7f37", "#cf222e", "#57606a"
 LABEL = "conformance"
@@ -14,7 +15,7 @@ def badge(rows: Sequence[Row]) -> str:
     """SVG, 20 units high; red with the number of failures if there are any."""
     failed = sum(r.outcome == "fail" for r in rows)
     asked = sum(r.outcome != "unknown" for r in rows)
-    words = f"{failed} wrong" if failed else f"{asked} results" if asked else "no results"
+    words = f"{failed} wrong" if failed else counted(asked, "result") if asked else "no results"
     color = RED if failed else GREEN if asked else GRAY
     left, right = (6.6 * len(text) + 12 for text in (LABEL, words))
     width = f"{left + right:.0f}"

@@ -24,6 +24,7 @@ from opdb.measure.conformance.report.plots import plots
 from opdb.measure.conformance.report.rows import Row
 from opdb.core.errors import OpdbError
 from opdb.core.pages import (LARGEST, broken, checked, resource, style, table)
+from opdb.core.names import counted
 from opdb.catalog.schema import STATUS_COLUMNS
 
 if TYPE_CHECKING:
@@ -136,9 +137,9 @@ def _index(
     environment.filters["broken"] = lambda words: Markup(broken(words))
     places = list(dict.fromkeys(r.place for r in sorted(rows, key=lambda r: (r.backend, r.executor, r.soc))))
     last = runs[-1] if runs else {}
-    words = [f"opdb {__version__}", f"{len(runs)} run{'s' * (len(runs) != 1)}, the last of {last.get('started', 'unknown')}",
+    words = [f"opdb {__version__}", f"{counted(len(runs), 'run')}, the last of {last.get('started', 'unknown')}",
              f"catalog {str(last.get('catalog_hash', ''))[:12]}", f"{len({r.case for r in rows})} cases",
-             f"{len(rows)} results"]  # fmt: skip
+             f"{counted(len(rows), 'result')}"]  # fmt: skip
     return environment.from_string(resource("index.html.j2", __package__)).render(
         style=style(resource("style.css", __package__)),
         script=resource("base.js"),

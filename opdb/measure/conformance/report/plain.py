@@ -12,6 +12,7 @@ from opdb.measure.conformance.judge import OUTCOMES
 from opdb.measure.conformance.report.rows import Row
 from opdb.catalog.query.table import agreement_table
 from opdb.catalog.schema import STATUS_COLUMNS
+from opdb.core.names import counted
 
 if TYPE_CHECKING:
     from opdb.measure.conformance.gaps import Gaps
@@ -90,7 +91,7 @@ def table(rows: Sequence[Row], gaps: Gaps | None = None, agreement: Sequence[Map
 def gaps_table(gaps: Gaps) -> str:
     """Lists the rules with an empty column, the implied rules, and the set differences."""
     implied = [r for r in gaps.rules if not r.alone and r.implied_by]
-    lines = [f"{len(gaps.rules)} rules, {len(gaps.left)} with a gap, {len(implied)} implied by others"]
+    lines = [f"{counted(len(gaps.rules), 'rule')}, {len(gaps.left)} with a gap, {len(implied)} implied by others"]
     lines += [f"  gap      {r.rule}: {', '.join(r.empty)}" for r in gaps.left]
     lines += [f"  implied  {r.rule} by {', '.join(r.implied_by)}" for r in implied]
     for name in ("code_not_spec", "cases_not_spec", "cases_not_code"):

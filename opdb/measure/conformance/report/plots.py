@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from opdb.measure.conformance.report.rows import Row
+from opdb.core.names import counted
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 520, 260, 56, 40, 14
 #: Okabe and Ito's colors, which color-blind people can tell apart.
@@ -33,7 +34,7 @@ def plots(rows: Sequence[Row]) -> str:
     )
     exact = sum(r.error_max == 0 for r in measured)
     return (
-        f"<p>{len(measured)} results compared with PyTorch's, {exact} of them equal.</p>"
+        f"<p>{counted(len(measured), 'result')} compared with PyTorch's, {exact} of them equal.</p>"
         f'<ul class="legend">{keys}</ul><div class="plots">'
         f"<figure>{_scatter(measured, colors)}<figcaption>Largest error of a result against the size of the"
         " number there, both in real units; equal results are not drawn.</figcaption></figure>"

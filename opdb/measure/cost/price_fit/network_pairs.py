@@ -13,6 +13,7 @@ from opdb.checks.graph import build_graph
 from opdb.checks.verdicts import check_nodes, read_program
 from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphOp, QnnGraph
+from opdb.core.names import counted
 from opdb.judge.errata.policy import AVOID
 from opdb.lower.cost import MODELED
 from opdb.lower.obey import obeyed_in_program
@@ -68,7 +69,9 @@ class Network:
         except OpdbError as error:
             say(f"{self.name} {precision}: {str(error).splitlines()[0]}")
             return
-        say(f"{self.name} {precision}: {estimate.us:,.0f} us, {estimate.nodes} ops, {estimate.seconds:.1f} s")
+        say(
+            f"{self.name} {precision}: {estimate.us:,.0f} us, {counted(estimate.nodes, 'op')}, {estimate.seconds:.1f} s"
+        )
         whole = work_of_graph(base)
         if not estimate.missing_ops:
             yield Pair(self.name, precision, "whole", "", 0.0, round(estimate.us, 3), whole)
@@ -117,7 +120,7 @@ class Network:
         for (target, form, other), nodes in groups.items():
             lowered = {**self.coverage.lowered, **nodes}
             lowered |= obeyed_in_program(lowered, self.target)
-            what = f"{target}: {other} for {form} in {len(nodes)} node{'s' * (len(nodes) > 1)}"
+            what = f"{target}: {other} for {form} in {counted(len(nodes), 'node')}"
             taken, others = tuple(map(self._own, nodes)), tuple(nodes.values())
             graph = self._graph(lowered, self.target)
             yield Variant("candidate", what, graph, (target, form, other), taken, others)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from opdb.measure.cost.chips import COMPARED
 from opdb.measure.cost.figures import Estimate
+from opdb.core.names import counted
 
 #: The number of nodes that one line names.
 NAMED = 8
@@ -36,7 +37,7 @@ def figures(e: Estimate) -> Iterator[str]:
     if e.busy:
         yield "busy: " + ", ".join(f"{engine} {share:.0%}" for engine, share in e.busy.items())
     how = f", {e.precision}" if e.precision else ""
-    yield f"{e.nodes} QNN op{'s' * (e.nodes != 1)}{how}, finalized in {e.seconds:.2f} s"
+    yield f"{counted(e.nodes, 'QNN op')}{how}, finalized in {e.seconds:.2f} s"
 
 
 def source(e: Estimate) -> str:
@@ -61,7 +62,7 @@ def notes(e: Estimate, *, made_up: bool = False, alone: bool = False, grouped: b
         yield f"{CALL}; nobody compared the estimates for {e.soc} with a device"
     yield "the bounds are the library's, and no confidence interval; another version of it gives up to 36 % more or less"
     if e.at_least:
-        yield f"at least: the library has no cost of {e.missing_ops} ops, which count as nothing; they are of {named(e.missing)}"
+        yield f"at least: the library has no cost of {counted(e.missing_ops, 'op')}, counted as nothing: {named(e.missing)}"
     yield OWN_GRAPH
     yield from (text for said, text in ((made_up, MADE_UP), (alone, ALONE), (grouped, GROUPS)) if said)
 
@@ -77,7 +78,7 @@ def rank_note(soc: str, simulated: str) -> str:
 def named(names: Sequence[str]) -> str:
     """The first few of many names."""
     rest = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {rest} more nodes" if rest > 0 else "")
+    return ", ".join(names[:NAMED]) + (f" and {counted(rest, 'more node')}" if rest > 0 else "")
 
 
 def megabytes(count: int) -> str:

@@ -59,8 +59,8 @@ static bool set_outputs(const opdb_aic_node *node, const opdb_shapes *shapes, co
                         CustomOpIOTensor *outputs) {
     const enum opdb_dtype *row = opdb_aic_row(opdb_this_op.op, in->inputs, in->num_inputs, NULL, 0);
     if (row == NULL || shapes->n != (size_t)in->num_outputs) {
-        AIC_PRINT_ERROR(NOWHERE, "%s: it has %d outputs here, not %d", node->op.op, (int)shapes->n,
-                        (int)in->num_outputs);
+        AIC_PRINT_ERROR(NOWHERE, "%s: it has %d output%s here, not %d", node->op.op, (int)shapes->n,
+                        shapes->n == 1 ? "" : "s", (int)in->num_outputs);
         return false;
     }
     for (int32_t i = 0; i < in->num_outputs; i++) {

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from opdb.core.names import counted
 from opdb.plugins.cloud_ai.check import source, trials
 from opdb.plugins.cloud_ai.check.config import BACKENDS, NAME, Op
 from opdb.plugins.cloud_ai.check.findings import Findings, listed
@@ -141,7 +142,7 @@ class Functions:
             if not 0 <= rank <= tensor.max_dims:
                 self.fault(
                     "infer-output", "customOpInferShape",
-                    f"{tensor.name} gets {rank} dimensions of {described(node)}; maxDims is {tensor.max_dims}",
+                    f"{tensor.name} gets {counted(rank, 'dimension')} of {described(node)}; maxDims is {tensor.max_dims}",
                     "return false, or raise maxDims in the YAML",
                 )  # fmt: skip
                 return None
@@ -213,12 +214,12 @@ class Functions:
         if not self.inferred:
             self.fault(
                 "infer-refuses" if given else "infer-never", "customOpInferShape",
-                f"customOpInferShape is false for each of {self.tried} nodes", tell,
+                f"customOpInferShape is false for each of {counted(self.tried, 'node')}", tell,
             )  # fmt: skip
         elif self.refused is not None:
             self.fault(
                 "verify-refuses" if given else "verify-never", "customOpVerify",
-                f"customOpVerify is false for each of {self.inferred} nodes, e.g. {described(self.refused)}", tell,
+                f"customOpVerify is false for each of {counted(self.inferred, 'node')}, e.g. {described(self.refused)}", tell,
             )  # fmt: skip
 
     # -- select -------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opdb.core.names import counted
 from opdb.plugins.cloud_ai.check import source
 from opdb.plugins.cloud_ai.check.config import CARD, Implementation, Op
 from opdb.plugins.cloud_ai.check.findings import Findings
@@ -141,7 +142,7 @@ class Runs:
 
     def _outside(self, kernel: Kernel, outside: dict[str, Any], on: str) -> None:
         name, by = outside["outside"], int(outside["by"])
-        where = f"{-by} bytes before" if by < 0 else f"{by} bytes behind the end of"
+        where = f"{counted(-by, 'byte')} before" if by < 0 else f"{counted(by, 'byte')} behind the end of"
         self._fault(kernel, "out-of-bounds", f"touches memory {where} {name} with {on}",
                     "use the sizes of the tensor, of each dimension")  # fmt: skip
 
@@ -166,7 +167,7 @@ class Runs:
                 at = [int(i) for i in np.argwhere(left)[0]]
                 self._fault(
                     kernel, "unwritten",
-                    f"leaves {int(left.sum())} of {left.size} elements of {tensor.name} unwritten with {on}, the first at "
+                    f"leaves {int(left.sum())} of {counted(left.size, 'element')} of {tensor.name} unwritten with {on}, the first at "
                     f"{at}{_pattern(left)}",
                     "loop over all dimensions, and over what four threads leave of the last piece", of=tensor.name,
                 )  # fmt: skip

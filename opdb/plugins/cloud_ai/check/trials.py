@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 from opdb.plugins.cloud_ai.check.config import Op, Parameter
 from opdb.plugins.cloud_ai.check.host import (  # fmt: skip
     BOOL,
@@ -48,7 +49,9 @@ class Asked:
             if name not in inputs:
                 raise OpdbError(f"--shape {name}: {op.type} has the inputs {', '.join(inputs)}")
             if len(dims) > inputs[name]:
-                raise OpdbError(f"--shape {name}: {len(dims)} dimensions; maxDims is {inputs[name]}")
+                raise OpdbError(
+                    f"--shape {name}: {counted(len(dims), 'dimension')}; maxDims is {inputs[name]}"
+                )
         names = [p.name for p in op.parameters]
         for name in self.values:
             if name not in names:

@@ -18,6 +18,7 @@ from opdb.codegen.environment import render
 from opdb.codegen.rules import snake
 from opdb.core.dtypes import BY_SHORT
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 from opdb.judge.samples import kernel_types
 from opdb.plugins.cloud_ai.codegen.one_file import joined
 from opdb.plugins.packages.codegen import ort
@@ -221,7 +222,9 @@ def _tensors(
     least = len(given) - variadic + (max(given[-1].definition.min, 1) if variadic else 0)
     count = least if count is None else count
     if count < least or (count > least and not variadic):
-        raise OpdbError(f"{op.name}: {count} tensors: it has {least}{' or more' if variadic else ''}")
+        raise OpdbError(
+            f"{op.name}: {counted(count, 'tensor')}: it has {least}{' or more' if variadic else ''}"
+        )
     made = []
     for i in range(count):
         slot = given[min(i, len(given) - 1)]

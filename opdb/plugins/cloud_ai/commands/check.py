@@ -11,6 +11,7 @@ from opdb.cli import completion
 from opdb.cli.options import Json
 from opdb.cli.output import print_json
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 
 
 def check(
@@ -61,8 +62,10 @@ def check(
             print(finding)
         for name, about in done.ops.items():
             ran = ", ".join(about.kernels) or "none"
-            print(f"{name}: interface {about.interface}, {about.samples} samples, kernels run: {ran}")
-        print(f"{_counted(done.errors, 'error')}, {_counted(warnings, 'warning')}")
+            print(
+                f"{name}: interface {about.interface}, {counted(about.samples, 'sample')}, kernels run: {ran}"
+            )
+        print(f"{counted(done.errors, 'error')}, {counted(warnings, 'warning')}")
     if done.errors or (strict and warnings):
         raise typer.Exit(1)
 
@@ -94,7 +97,3 @@ def _values(text: str) -> tuple[float | str, ...]:
         return tuple(words[w.lower()] if w.lower() in words else float(w) for w in text.split(","))
     except ValueError:
         return (text,)
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"

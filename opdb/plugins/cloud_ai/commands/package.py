@@ -16,6 +16,7 @@ from opdb.cli.output import print_json
 from opdb.cli.package import Kernel, package_app
 from opdb.cli.progress import working
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 
 if TYPE_CHECKING:
     from opdb.plugins.cloud_ai.codegen.aic import Counts
@@ -109,7 +110,9 @@ def aic(
             }
         )
         return
-    print(f"{name} for Cloud AI {api}: {', '.join(made.ops)}; {len(made.files)} files in {made.folder}")
+    print(
+        f"{name} for Cloud AI {api}: {', '.join(made.ops)}; {counted(len(made.files), 'file')} in {made.folder}"
+    )
     print(f"config    {made.config}")
     if sources.no_build:
         print(f"build it with: make -C {made.folder}")

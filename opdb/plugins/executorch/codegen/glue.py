@@ -14,6 +14,7 @@ from opdb.codegen.emit_english import sentence
 from opdb.codegen.environment import c_string
 from opdb.codegen.names import local
 from opdb.core.dtypes import BY_SHORT
+from opdb.core.names import counted
 from opdb.spec.definitions import CompiledOp, Param
 from opdb.spec.lang.analyze import free_names
 from opdb.spec.lang.functions import FUNCTIONS
@@ -312,7 +313,7 @@ def _outs(mapping: CompiledMapping, variant: OutVariant) -> tuple[str, ...]:
             raise NoForm(f"{called}() of a result" if called else "a list of results")
         found += [variant.outs[n] for n in numbers if n < len(variant.outs)]
     if sorted(found) != sorted(variant.outs):
-        raise NoForm(f"{len(variant.outs)} results, of which the op makes {len(found)}")
+        raise NoForm(f"{counted(len(variant.outs), 'result')}, of which the op makes {len(found)}")
     return tuple(found)
 
 

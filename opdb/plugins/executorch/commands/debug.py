@@ -15,6 +15,7 @@ from opdb.cli.output import print_json, print_rows
 from opdb.cli.progress import Stages
 from opdb.core.errors import MissingExtra, OpdbError
 from opdb.core.files import check_writable
+from opdb.core.names import counted
 
 if TYPE_CHECKING:
     from opdb.plugins.executorch.delegate.debug import OpRow, Report
@@ -139,8 +140,6 @@ def _said(report: Report) -> str:
     first = report.first
     if first is None:
         known = sum(r.gap is not None for r in report.rows)
-        return (
-            f"{where}: {known} of {len(report.rows)} ops compared, none off by more than {report.tolerance:g}"
-        )
+        return f"{where}: {known} of {counted(len(report.rows), 'op')} compared, none off by more than {report.tolerance:g}"
     place = f" at {first.source}" if first.source else ""
     return f"{where}: the first op that departs is {first.name} ({first.op}){place}: off by {first.gap:.3g}"

@@ -12,6 +12,7 @@ from opdb.cli.help import BUILD, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
 from opdb.cli.options import Json
 from opdb.cli.output import print_json, text_aside
+from opdb.core.names import counted
 from opdb.plugins.executorch.demo import PTE
 
 if TYPE_CHECKING:
@@ -116,7 +117,9 @@ def _through_executorch(
     program = export(module, inputs, "the guide's model")
     comparison, compiled = d.run_in_executorch(program, inputs, reference, f"ExecuTorch {d.SOC}")
     host = ", ".join(compiled.not_delegated) or "nothing"
-    print(f"{len(compiled.pte)} bytes; delegated: {', '.join(compiled.delegated)}; on the host: {host}")
+    print(
+        f"{counted(len(compiled.pte), 'byte')}; delegated: {', '.join(compiled.delegated)}; on the host: {host}"
+    )
     several = torch.nn.LayerNorm([8, 6])
     block = (torch.randn(2, 4, 8, 6),)
     with torch.no_grad():

@@ -15,6 +15,7 @@ from opdb.cli.options import Json
 from opdb.cli.output import print_json
 from opdb.cli.progress import working
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 from opdb.generated.constants.backends import DEFAULT
 
 if TYPE_CHECKING:
@@ -115,7 +116,9 @@ def patches(
             print(f"    {row['why']}" + (f" ({row['upstream']})" if row["upstream"] else ""))
         applied = [row["kind"] for row in rows if not row["left_out"]]
         kinds = ", ".join(f"{applied.count(kind)} {kind}" for kind in dict.fromkeys(applied))
-        print(f"executorch {found['executorch']}: {len(applied)} of {len(rows)} patches apply: {kinds}")
+        print(
+            f"executorch {found['executorch']}: {len(applied)} of {counted(len(rows), 'patch', 'patches')} apply: {kinds}"
+        )
         if not found["known"]:
             print(
                 f"opdb was not run with this release, only with {', '.join(found['releases'])}: self-tests decided"
@@ -253,10 +256,10 @@ def _made_json(made: KernelFolder, chosen: Selection, folder: Path, size: int | 
 def _print_made(made: KernelFolder, chosen: Selection, folder: Path, size: int | None) -> None:
     for op, qnn in made.kernels.items():
         keys = made.keys[op]
-        print(f"{op}: {', '.join(qnn)}" + (f"; {len(keys)} key{'s' * (len(keys) != 1)}" if keys else ""))
+        print(f"{op}: {', '.join(qnn)}" + (f"; {counted(len(keys), 'key')}" if keys else ""))
     for op, why in chosen.others.items():
         print(f"{op}: {'missing' if op in chosen.missing else 'the runtime has it'}: {why}")
-    print(f"{len(made.kernels)} kernels, {len(made.files)} files in {folder}")
+    print(f"{counted(len(made.kernels), 'kernel')}, {counted(len(made.files), 'file')} in {folder}")
     print(f"build it with: make -C {folder}" if size is None else f"{made.library}  {size:,} bytes")
 
 

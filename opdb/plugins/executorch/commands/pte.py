@@ -14,6 +14,7 @@ from opdb.cli.quantization import Calibrated, Calibration
 from opdb.cli.run_report import EMULATION, figures_text, warn_not_finite
 from opdb.core.errors import OpdbError
 from opdb.core.files import write_atomically
+from opdb.core.names import counted
 from opdb.generated.constants.backends import BACKENDS
 
 if TYPE_CHECKING:
@@ -139,8 +140,8 @@ def _compiled_json(
 def _print_compiled(output: Path, target: Target, compiled: CompiledProgram, recipe: str | None) -> None:
     total = len(compiled.delegated) + len(compiled.not_delegated)
     how = f"quantized {recipe}" if recipe else "fp16"
-    print(f"{output}: {len(compiled.pte)} bytes for {target.backend} {compiled.soc}, {how}")
-    print(f"  {len(compiled.delegated)} of {total} nodes on QNN")
+    print(f"{output}: {counted(len(compiled.pte), 'byte')} for {target.backend} {compiled.soc}, {how}")
+    print(f"  {len(compiled.delegated)} of {counted(total, 'node')} on QNN")
     for node in compiled.not_delegated:
         print(f"  {node}: on the CPU")
         for reason in compiled.reasons[node]:
@@ -178,7 +179,7 @@ def run_program(
         words = figures_text(figures(shown[t.name]))
         print(f"  {t.name}  {BY_SHORT[t.dtype].qnn} {list(t.shape)}  {words}")
     median = statistics.median(run.seconds) * 1e3
-    print(f"{repeat} run{'s' * (repeat != 1)}: first {run.seconds[0] * 1e3:.3f} ms, median {median:.3f} ms")
+    print(f"{counted(repeat, 'run')}: first {run.seconds[0] * 1e3:.3f} ms, median {median:.3f} ms")
     print(f"  {EMULATION}")
 
 

@@ -14,6 +14,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 
 MAGIC = b"\x8aOPDBET\n"  # not text, and damaged by a transfer in text mode
 VERSION = 1
@@ -289,7 +290,7 @@ class Reader:
     def record(self, section: Section, index: int) -> Any:
         found = self.records(section)
         if not 0 <= index < len(found):
-            raise self.fault(f"{section.name} has {len(found)} records, not one at {index}")
+            raise self.fault(f"{section.name} has {counted(len(found), 'record')}, not one at {index}")
         return found[index]
 
     def info(self) -> Info:
@@ -310,13 +311,13 @@ class Reader:
     def pool(self, section: Section, first: int, count: int) -> tuple[Any, ...]:
         size = SIZES[section]
         if first + count > len(self.sections[section]) // size:
-            raise self.fault(f"{section.name} ends before {count} values from {first}")
+            raise self.fault(f"{section.name} ends before {counted(count, 'value')} from {first}")
         return struct.unpack_from(f"<{count}{POOLS[section]}", self.sections[section], first * size)
 
     def data(self, offset: int, size: int) -> memoryview:
         section = self.sections[Section.DATA]
         if offset % ALIGN or offset + size > len(section):
-            raise self.fault(f"DATA has no {size} bytes at {offset}")
+            raise self.fault(f"DATA has no {counted(size, 'byte')} at {offset}")
         return section[offset : offset + size]
 
 
@@ -325,13 +326,15 @@ def _checked(view: memoryview, name: str) -> int:
     if bytes(view[: len(MAGIC)]) != MAGIC:
         raise OpdbError(f"{name}: not a blob of opdb's delegate: its first bytes are wrong")
     if len(view) < TABLE:
-        raise OpdbError(f"{name}: damaged: cut off after {len(view)} bytes, inside the header")
+        raise OpdbError(f"{name}: damaged: cut off after {counted(len(view), 'byte')}, inside the header")
     _, version, header, total, payload, sections = HEADER.unpack_from(view)
     digest = hashlib.sha256(view[: HEADER.size])
     digest.update(view[TABLE:])
     if total != len(view):
         how = "cut off" if len(view) < total else "longer than it says"
-        raise OpdbError(f"{name}: damaged or {how}: {len(view)} bytes where its header counts {total}")
+        raise OpdbError(
+            f"{name}: damaged or {how}: {counted(len(view), 'byte')} where its header counts {total}"
+        )
     if digest.digest() != bytes(view[DIGEST]):
         raise OpdbError(f"{name}: damaged: its checksum is wrong; lower the model again")
     if version != VERSION:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from opdb.core import pages
+from opdb.core.names import counted
 from opdb.core.pages import broken, text
 from opdb.plugins.executorch.delegate.debug import OpRow, Report
 
@@ -37,7 +38,7 @@ def page(report: Report, title: str) -> str:
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
         f'content="width=device-width, initial-scale=1"><title>{text(title)}</title><link rel="icon" href="data:,">'
         f"<style>\n{pages.style(STYLE)}</style></head><body><main>\n<h1>{broken(title)}</h1>\n"
-        f"<p>{report.method}, average of {report.runs} runs; {where}. Times on HTP are those of the emulation.</p>\n"
+        f"<p>{report.method}, average of {counted(report.runs, 'run')}; {where}. Times on HTP are those of the emulation.</p>\n"
         f'<p>{said}</p>\n<h2>Time of each op</h2><ul class="legend">{legend}</ul>\n'
         f'<table class="bars"><tbody>{_bars(report)}</tbody></table>\n<h2>Ops</h2>\n'
         f'<table class="cards"><thead><tr>{heads}</tr></thead><tbody>\n'

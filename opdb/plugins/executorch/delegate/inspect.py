@@ -6,6 +6,7 @@ from executorch.exir import print_program
 from executorch.exir.delegate import executorch_call_delegate
 from torch.fx import Graph, Node
 
+from opdb.core.names import counted
 from opdb.plugins.executorch.delegate import graph_read
 from opdb.plugins.executorch.delegate.partitioner import BACKEND, OpdbPartitioner
 from opdb.plugins.executorch.delegate.run import named_data
@@ -32,7 +33,7 @@ def _ops(graph: Graph, node: Node) -> list[str]:
     module = graph_read.read(lowered.processed_bytes, named.__getitem__)
     identity = module.identity
     where = " ".join(t for t in (identity.backend or "opdb's C kernels", identity.soc) if t)
-    said = [f"{BACKEND} runs {len(module.graph.ops)} ops on {where}:"]
+    said = [f"{BACKEND} runs {counted(len(module.graph.ops), 'op')} on {where}:"]
     for i, op in enumerate(module.graph.ops):
         handles = ", ".join(map(str, module.handles.get(op.name, ()))) or "none"
         said.append(f"  {i}: {op.op} {op.name}, of {op.origin or 'no node'}; debug handles {handles}")

@@ -13,6 +13,7 @@ from torch.fx import Node
 from opdb.checks.graph import Part, build_part
 from opdb.core.errors import OpdbError
 from opdb.core.graph import QnnGraph
+from opdb.core.names import counted, plural
 from opdb.core.version import __version__
 from opdb.execute.dispatch.kernel import Kernels
 from opdb.generated.constants.socs import SOCS
@@ -78,8 +79,8 @@ def _complete(judged: Judged, options: Options) -> None:
     ]
     if told:
         raise OpdbError(
-            f"{options.backend}: {len(told)} nodes of a delegate have no form; OpdbPartitioner with the same options "
-            f"leaves them out: {' | '.join(told)}"
+            f"{options.backend}: {counted(len(told), 'node')} of a delegate {plural(len(told), 'has', 'have')} no form; "
+            f"OpdbPartitioner with the same options leaves them out: {' | '.join(told)}"
         )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from opdb.core.dtypes import BY_SHORT
 from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphTensor, QnnGraph
+from opdb.core.names import counted
 
 Array = np.ndarray[Any, Any]
 
@@ -107,5 +108,5 @@ def stored(tensor: GraphTensor) -> bytes:
     count = math.prod(tensor.shape)
     values = np.zeros(tensor.shape, kind) if tensor.data is None else np.asarray(tensor.data)
     if values.size != count:
-        raise OpdbError(f"{tensor.name}: {values.size} values for the shape {list(tensor.shape)}")
+        raise OpdbError(f"{tensor.name}: {counted(values.size, 'value')} for the shape {list(tensor.shape)}")
     return np.ascontiguousarray(values.astype(kind, copy=False)).tobytes()

@@ -12,6 +12,7 @@ from torch.export.graph_signature import OutputKind
 from torch.fx import Node
 
 from opdb.core.errors import OpdbError
+from opdb.core.names import counted
 from opdb.lower.candidates import mapped
 from opdb.plugins.executorch.delegate import aten
 from opdb.plugins.executorch.delegate.backend import OpdbBackend
@@ -90,7 +91,7 @@ class OpdbPartitioner(Partitioner):  # type: ignore[misc]  # untyped base
             if count >= self.minimum:
                 kept.append(group)
             else:
-                why = f"its group has {count} operators, and {self.minimum} are asked for"
+                why = f"its group has {counted(count, 'operator')}, and {self.minimum} are asked for"
                 decision.reasons |= dict.fromkeys(group, (why,))
         decision.groups = kept
         return decision

@@ -20,6 +20,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphTensor
+from opdb.core.names import counted
 from opdb.core.op_config import INT64
 from opdb.execute.libraries.client import VendorWorker
 from opdb.execute.libraries.results import Outcome
@@ -56,7 +57,7 @@ class Delegate:
         """The outputs.  Raises OpdbError for inputs that do not fit, and if the backend fails."""
         wanted = [a for a in self.module.args if a.kind == "input"]
         if len(inputs) != len(wanted):
-            raise OpdbError(f"the delegate has {len(wanted)} inputs, {len(inputs)} are given")
+            raise OpdbError(f"the delegate has {counted(len(wanted), 'input')}, {len(inputs)} are given")
         given = dict(self._kept)
         for i, (arg, value) in enumerate(zip(wanted, inputs, strict=True)):
             if tuple(value.shape) != arg.shape or value.dtype != TORCH_TYPES[arg.scalar_type]:

@@ -16,6 +16,7 @@ from opdb.cli.output import print_json
 from opdb.cli.progress import working
 from opdb.core.errors import OpdbError
 from opdb.core.graph import QnnGraph
+from opdb.core.names import counted
 
 
 def add_to(app: App) -> None:
@@ -85,7 +86,7 @@ def build(
         return
     for op, dtypes in library.needed.items():
         print(f"{op}: {', '.join(dtypes) or 'all types of its kernel'}")
-    print(f"{len(library.needed)} ops, {len(library.files)} files in {folder}")
+    print(f"{counted(len(library.needed), 'op')}, {counted(len(library.files), 'file')} in {folder}")
     for file, size in sizes.items():
         print(f"{file}  {size:,} bytes")
     if sources.no_build:

@@ -14,6 +14,7 @@ from opdb.cli.options import EmulatedSoc, Json, known_op, open_catalog
 from opdb.cli.output import print_json
 from opdb.cli.package import Kernel, kernel_sources, package_app
 from opdb.cli.progress import working
+from opdb.core.names import counted
 
 
 def add_to(app: App) -> None:
@@ -69,7 +70,7 @@ def ort(
             }
         )
         return
-    print(f"{domain}: {', '.join(sorted(set(names)))}; {len(files)} files in {root}")
+    print(f"{domain}: {', '.join(sorted(set(names)))}; {counted(len(files), 'file')} in {root}")
     print(f"build it with: make -C {root}" if library is None else f"library   {library}")
 
 

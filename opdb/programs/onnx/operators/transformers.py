@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from opdb.core.names import counted
 from opdb.programs.onnx.node import Node, Operator, Unreadable, Value
 
 
@@ -297,7 +298,7 @@ def _cached(past: Tensor | None, new: Tensor, start: int) -> Tensor:
             raise Unreadable(f"{start} keys come before the first that it is given")
         return new
     if past.shape[2] < start:
-        raise Unreadable(f"its cache has {past.shape[2]} places, and {start} are used")
+        raise Unreadable(f"its cache has {counted(past.shape[2], 'place')}, and {start} are used")
     end, size = start + new.shape[2], past.shape[2]
     before = [past if start == size else past[:, :, :start]] if start else []
     return torch.cat([*before, new, *([past[:, :, end:]] if end < size else [])], 2)

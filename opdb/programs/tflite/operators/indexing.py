@@ -8,6 +8,7 @@ import numpy as np
 import tflite
 from onnx import TensorProto, helper
 
+from opdb.core.names import counted
 from opdb.programs.tflite.graph import Call, Unreadable, is_stored
 
 
@@ -64,7 +65,9 @@ def _dynamic_update_slice(call: Call) -> None:
     into, part = call.shape(0), call.shape(1)
     axes = [d for d, (n, m) in enumerate(zip(into, part, strict=True)) if n != m]
     if len(axes) > 1:
-        raise Unreadable(f"a part that is smaller along {len(axes)} axes; opdb reads it along one")
+        raise Unreadable(
+            f"a part that is smaller along {counted(len(axes), 'axis', 'axes')}; opdb reads it along one"
+        )
     if not axes:
         call.give(call.floats(1))
         return

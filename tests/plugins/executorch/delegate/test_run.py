@@ -105,7 +105,7 @@ def test_inspect_node_describes_delegates_and_refusals() -> None:
     graph = lower(Sorted(), [X], partitioner).exported_program().graph
     nodes = {n.name: n for n in graph.nodes}
     said = inspect_node(graph, nodes["executorch_call_delegate"], partitioner)
-    assert "OpdbBackend runs 1 ops on opdb's C kernels:" in said
+    assert "OpdbBackend runs 1 op on opdb's C kernels:" in said
     assert "0: FullyConnected aten_linear_default_0, of aten_linear_default; debug handles" in said
     said = inspect_node(graph, nodes["aten_sort_default"], partitioner)
     assert (
