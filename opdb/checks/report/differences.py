@@ -150,7 +150,7 @@ def _few_ops(row: Row, other: Row) -> str:
 def _said(row: Row, kind: str, verbose: bool) -> str:
     if row.verdict != "supported":
         every = "; ".join(told(row)) or reason(row)
-        return every if verbose else "; ".join([reason(row).removeprefix(f"{row.target}: "), *nearest(row)])
+        return every if verbose else "; ".join([reason(row), *nearest(row)])
     ops = _ops(row) if verbose or len(row.ops) <= MANY else f"{row.form}, {len(row.ops)} ops"
     if kind == "types":
         return "; ".join([f"{ops} in {row.types}" if row.types else ops, *row.said])
