@@ -160,7 +160,7 @@ _MEANINGS = {
     )
     for word in words.split()
 }
-_STATUS = re.compile(r"(\w+)(?:[:,;]|$)")
+_STATUS = re.compile(r"(\w+)(?:[:,;]| \(| on |$)")
 
 
 def meaning(text: str) -> str:

@@ -13,8 +13,10 @@ from typing import Any
 from opdb.cli.screen import cells, filled, meaning, painted, print_paged, print_whole, width
 
 GAP = "  "
-#: A column of longer texts gets at least so much, or it would be squeezed; if somebody chose the columns, less.
-ROOMY, TIGHT = 28, 12
+#: A column of longer texts gets at least so much, or it would be squeezed: the first number; for texts that would take more
+#: than LINES lines up to the second.  If somebody chose the columns, less.
+ROOMY, TIGHT = (28, 40), (12, 12)
+LINES = 4
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -23,7 +25,7 @@ Rows = Sequence[Mapping[str, Any]]
 class Layout:
     """How a terminal shows a table.
 
-    ``first``: the columns that answer, by importance; all if there are none.  ``chosen``: show every column, as somebody asked.
+    ``first``: the columns that answer, by importance, which decides who fits; all if there are none.  ``chosen``: show every column, as somebody asked.
     ``others``: the words behind "3 more columns", which say how to see those that are left out; a command without
     such an option shows every column.
     """
@@ -70,7 +72,8 @@ def table_lines(
     else:
         known = {c.name: c for c in every}
         wanted = [known[name] for name in layout.first or columns if name in known] or every
-        shown = _as_many_as_fit(wanted, most)
+        fit = _as_many_as_fit(wanted, most)
+        shown = [c for c in every if c in fit]
         fitting = _spread(shown, most, ROOMY)
     yield from _blocks(shown, most) if fitting is None else _table(fitting)
     if left := [c.name for c in every if c not in shown]:
@@ -97,8 +100,8 @@ def _column(rows: Rows, name: str, text_of: Callable[[Any], str]) -> Column:
     return Column(name, texts, statuses, least, lines)
 
 
-def _roomy(column: Column, room: int) -> int:
-    return max(column.least, min(column.most, room))
+def _roomy(column: Column, room: tuple[int, int]) -> int:
+    return max(column.least, min(column.most, room[0]), min(column.most // LINES, room[1]))
 
 
 def _as_many_as_fit(columns: Sequence[Column], most: int) -> list[Column]:
@@ -113,7 +116,7 @@ def _as_many_as_fit(columns: Sequence[Column], most: int) -> list[Column]:
     return shown
 
 
-def _spread(columns: Sequence[Column], most: int, room: int) -> list[Column] | None:
+def _spread(columns: Sequence[Column], most: int, room: tuple[int, int]) -> list[Column] | None:
     """The columns with their widths: what is left goes to those that need least of it; None if they do not fit."""
     widths = {c.name: _roomy(c, room) for c in columns}
     left = most - sum(widths.values()) - len(GAP) * (len(columns) - 1)

@@ -129,6 +129,7 @@ QUESTIONS: dict[str, Question] = {
             " library measured execution source",
             evidence.support,
             "op backend soc sdk dtype torch_op",
+            "op status soc sdk cells why backend type_row errata since",
         ),
         _question(
             "evidence",
