@@ -16,6 +16,7 @@ from importlib import import_module
 import typer
 
 from opdb.cli.help import App
+from opdb.cli.screen import wrap_streams
 from opdb.core.errors import OpdbError
 from opdb.core.plugins import Commands, commands
 from opdb.core.version import __version__
@@ -124,6 +125,7 @@ def main() -> None:
     foreign.hide_warnings(sys.argv)
     words = completion.words() or sys.argv
     _register(words[1] if len(words) > 1 else "")
+    wrap_streams()
     try:
         app(prog_name="opdb")
     except OpdbError as error:

@@ -10,7 +10,6 @@ from opdb.catalog.targets.target import Target
 from opdb.checks.compute_types import text
 from opdb.checks.coverage import Coverage, Row
 from opdb.checks.partition import groups
-from opdb.core.names import counted
 from opdb.execute.compile.model import lowered
 from opdb.execute.compile.sources import sources_of
 from opdb.judge.errata.records import RECORDS
@@ -62,10 +61,10 @@ def quantized_coverage(
 
 
 def _about(coverage: Coverage, recipe: Recipe, target: Target) -> Coverage:
-    chip = f"{target.soc} computes integers alone: " if target.integers_only else ""
+    chip = f"{target.soc} has no floating point on the NPU: " if target.integers_only else ""
     about = (
-        f"{chip}{coverage.count('supported')} of {counted(len(coverage.rows), 'node')} have a form in {recipe.name} (ranges are assumed; "
-        f"`opdb compile --quantize {recipe.name} --data ...` measures them)"
+        f"{chip}the model is judged in {recipe.name}, with assumed ranges; "
+        f"`opdb compile --quantize {recipe.name} --data ...` measures them."
     )
     return replace(coverage, quantize=recipe.name, about=about)
 

@@ -88,7 +88,7 @@ def _checked_and_run(
     """Prints `opdb check` for the model, then runs its graph on kernels and libraries."""
     from opdb.catalog.targets.target import Target
     from opdb.checks.verdicts import check_program
-    from opdb.cli.check import print_coverage
+    from opdb.cli.check_report import print_coverage
     from opdb.plugins.executorch import demo as d
     from opdb.programs.torch.export import export
 
