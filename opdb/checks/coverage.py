@@ -13,7 +13,7 @@ from opdb.judge.errata.records import RECORDS
 from opdb.judge.errata.report import ErratumCount, Extra, Met, counted
 from opdb.runtime.forms import Lowered, Rejected
 
-#: supported: a form is accepted; rejected: all forms are refused; host: no spec maps the ATen target.
+#: supported: a form is accepted; rejected: all forms are refused; host: opdb does not map the operator.
 VERDICTS = ("supported", "rejected", "host")
 
 

@@ -15,6 +15,7 @@ from importlib import import_module
 
 import typer
 
+from opdb.cli import usage_errors
 from opdb.core.errors import OpdbError
 from opdb.core.plugins import Commands, commands
 from opdb.core.version import __version__
@@ -109,12 +110,16 @@ def main() -> None:
     gc.set_threshold(150_000)
     _register(sys.argv[1] if len(sys.argv) > 1 else "")
     try:
-        app()
+        sys.exit(app(standalone_mode=False, prog_name="opdb"))
+    except usage_errors.UsageError as error:
+        said = usage_errors.line(error)
+        print(f"opdb: {said}" if said else error.format_message(), file=sys.stderr)
+        sys.exit(2)
     except OpdbError as error:
         for line in str(error).splitlines():
             print(f"opdb: {line}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         print("opdb: interrupted", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:

@@ -27,7 +27,7 @@ def junit(coverage: Coverage, model: str) -> str:
             suite, "testcase", {"classname": _text(row.module or row.target), "name": _text(row.node), **at}
         )
         if row.verdict != "supported":
-            reasons = told(row) or ["no spec maps this operator"]
+            reasons = told(row) or ["opdb does not map this operator"]
             failure = ElementTree.SubElement(
                 case, "failure", {"type": row.verdict, "message": _text(f"{row.target}: {reasons[0]}")}
             )

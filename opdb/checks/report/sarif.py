@@ -44,7 +44,7 @@ def sarif(coverage: Coverage, model: str) -> str:
 def _results(row: Row, model: str) -> Iterator[dict[str, Any]]:
     if row.verdict != "supported":
         rule = next((r["rule"] for r in row.reasons if r["rule"]), UNMAPPED)
-        text = "; ".join(told(row)) or "no spec maps this operator"
+        text = "; ".join(told(row)) or "opdb does not map this operator"
         yield _result(row, model, rule, "error", f"{row.node} ({row.target}) falls back to the CPU: {text}")
     for warning in row.warnings:
         yield _result(row, model, warning["rule"] or row.form, "warning", f"{row.node} ({row.target}): {warning['brief']}")
