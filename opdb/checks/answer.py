@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from opdb.checks.rows import Row
+from opdb.core.names import counted
 from opdb.judge.nearest import ADVICE
 
 #: A mapping's condition has this in its id; it says less than a rule of the target.
@@ -99,11 +100,6 @@ def share(part: float, whole: float) -> str:
         return "0 %"
     text = f"{100 * part / whole:.3g} %"
     return "above 99.9 %" if text == "100 %" and part < whole else text
-
-
-def counted(number: int, what: str) -> str:
-    """A number with its noun; e.g. 1 graph, 2 graphs."""
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def main_reason(row: Row) -> Mapping[str, str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from opdb.checks.answer import counted, main_reason, share
+from opdb.checks.answer import main_reason, share
 from opdb.checks.coverage import Coverage, Row
+from opdb.core.names import counted
 
 #: The columns of ``overview``.
 COLUMNS = ("target", "nodes on the NPU", "FLOPs on the NPU", "graphs", "judged in", "first reason")

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from opdb.catalog.targets.target import Target
 from opdb.checks.compute_types import text
 from opdb.checks.coverage import Coverage, Row
+from opdb.checks.graph_errata import with_errata_of
 from opdb.checks.partition import groups
+from opdb.core.graph import QnnGraph
 from opdb.execute.compile.model import lowered
 from opdb.execute.compile.sources import sources_of
 from opdb.judge.errata.records import RECORDS
@@ -57,7 +59,15 @@ def quantized_coverage(
     rows = [_judged(row, of_node.get(row.node, []), plan) for row in coverage.rows]
     numbered = tuple(_numbered(rows))
     partitions = max((r.graph or 0 for r in numbered), default=0)
-    return _about(replace(coverage, rows=numbered, partitions=partitions), recipe, target)
+    coverage = with_errata_of(replace(coverage, rows=numbered, partitions=partitions), _typed(plan), target)
+    return _about(coverage, recipe, target)
+
+
+def _typed(plan: Plan) -> QnnGraph:
+    """The plan's graph in the types that it gets, without encodings and constants."""
+    graph = plan.graph
+    tensors = {n: replace(t, dtype=_type(plan, n), data=None) for n, t in graph.tensors.items()}
+    return QnnGraph(graph.name, tensors, list(graph.ops))
 
 
 def _about(coverage: Coverage, recipe: Recipe, target: Target) -> Coverage:
