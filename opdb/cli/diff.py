@@ -10,11 +10,14 @@ import typer
 
 from opdb.cli import completion
 from opdb.cli.help import ASK, App
-from opdb.cli.option_groups import ErrataOptions, ModelFileOptions, with_option_groups
+from opdb.cli.option_groups import ErrataOptions, ModelFileOptions, TableOptions, with_option_groups
 from opdb.cli.options import Backend, Db, Format, Json, Op, store
 from opdb.cli.output import print_rows
 from opdb.cli.targets import listed
 from opdb.core.errors import OpdbError
+
+#: What changed in the catalog, by importance.
+FIRST = ("change", "name", "before", "after", "part", "soc", "count", "regression", "example")
 
 
 def add_to(app: App) -> None:
@@ -68,6 +71,7 @@ class DiffOptions:
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write to a file instead."),
     ] = None
+    table: TableOptions = TableOptions()
     quantize: Annotated[
         str | None,
         typer.Option(
@@ -130,7 +134,6 @@ class DiffOptions:
 
 @with_option_groups
 def diff(
-    options: DiffOptions,
     a: Annotated[
         str | None,
         typer.Argument(metavar="A", help="An SDK, or BACKEND[:SOC][@SDK]; e.g. 2.25, HTP:SM8450."),
@@ -138,6 +141,7 @@ def diff(
     b: Annotated[
         str | None, typer.Argument(metavar="B", help="What it is compared with, in the same form.")
     ] = None,
+    options: DiffOptions = DiffOptions(),
 ) -> None:
     """Compare two SDKs, SoCs, or backends, for the catalog or for a model.
 
@@ -168,5 +172,8 @@ def _diff_catalog(a: str | None, b: str | None, options: DiffOptions) -> bool:
     soc, sdk = (next(iter(listed(values)), None) for values in (options.soc, options.sdk))
     sides = [side(text, backend, soc, sdk) for text in (a, b)]
     rows = compare(store(options.db), sides[0], sides[1], options.op)
-    print_rows(rows, COLUMNS, options.form, f"{sides[0]} -> {sides[1]}", options.output)
+    chosen = options.table.chosen(COLUMNS, "diff")
+    shown = [{c: row[c] for c in chosen} for row in rows]
+    title, layout = f"{sides[0]} -> {sides[1]}", options.table.layout(FIRST)
+    print_rows(shown, chosen, options.form, title, options.output, layout=layout)
     return failing(rows, options.fail_on or ())

@@ -1,9 +1,10 @@
-"""Log lines of other libraries: kept from the terminal, where opdb's own message says what matters, unless -v asks for them."""
+"""Log lines and warnings of other libraries: kept from the terminal, where opdb's own message says what matters, unless -v asks for them."""
 
 from __future__ import annotations
 
 import logging
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -17,13 +18,15 @@ def show() -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Drops what other libraries log inside; not after ``show``, nor if the user asks PyTorch for logs (TORCH_LOGS)."""
+    """Drops what other libraries log and warn of inside; not after ``show``, nor if the user asks PyTorch for logs (TORCH_LOGS)."""
     if _asked[0] or os.environ.get("TORCH_LOGS"):
         yield
         return
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     finally:
         logging.disable(before)
