@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from opdb.cli import completion
-from opdb.cli.option_groups import ErrataOptions, ModelFileOptions
+from opdb.cli.option_groups import ErrataOptions, ModelFileOptions, TableOptions
 from opdb.cli.options import Backend, Db, Format, Json, Op
 from opdb.cli.targets import listed
 from opdb.core.errors import OpdbError
