@@ -108,7 +108,7 @@ def main_reason(row: Row) -> Mapping[str, str]:
     return (
         reasons[0]
         if reasons
-        else {"form": "", "rule": "", "message": "", "brief": f"no spec maps {row.target}"}
+        else {"form": "", "rule": "", "message": "", "brief": f"opdb does not map {row.target}"}
     )
 
 

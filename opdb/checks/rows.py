@@ -8,7 +8,7 @@ from typing import Any
 
 from opdb.judge.errata.report import Extra
 
-#: supported: a form is accepted; rejected: all forms are refused; host: no spec maps the ATen target.
+#: supported: a form is accepted; rejected: all forms are refused; host: opdb does not map the operator.
 VERDICTS = ("supported", "rejected", "host")
 
 

@@ -121,7 +121,8 @@ def main() -> None:
     """Runs the command in ``sys.argv``; raises SystemExit."""
     # Models live until the end: garbage collection every 700 objects would take a fifth of the time.
     gc.set_threshold(150_000)
-    from opdb.cli import completion, foreign
+    from opdb.cli import completion
+    from opdb.core import foreign
 
     foreign.hide_warnings(sys.argv)
     words = completion.words() or sys.argv

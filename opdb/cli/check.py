@@ -16,7 +16,7 @@ from opdb.cli.option_groups import ModelFileOptions, with_option_groups
 from opdb.cli.options import Json, Lenient, Strict, check_strictness
 from opdb.cli.quantization import asked_recipe
 from opdb.cli.targets import SeveralTargetsOptions
-from opdb.core import foreign, plugins
+from opdb.core import plugins
 from opdb.core.errors import OpdbError
 from opdb.core.files import check_writable
 
@@ -143,8 +143,6 @@ def check(
     """
     from opdb.cli.progress import Stages
 
-    if options.verbose:
-        foreign.show()
     gates = options.gates()
     dims = options.model.dims()
     form = options.format()

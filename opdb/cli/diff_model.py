@@ -21,7 +21,7 @@ from opdb.core.files import write_atomically
 from opdb.generated.constants.backends import DEFAULT
 
 if TYPE_CHECKING:
-    from opdb.cli.diff import DiffOptions
+    from opdb.cli.diff_options import DiffOptions
 
 
 def diff_model(model: str, options: DiffOptions) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -142,6 +142,11 @@ class QueryOptions:
             self.op, self.backend, self.soc, self.sdk, self.dtype, self.torch_op, self.disagree or None
         )
 
+    def by_importance(self, columns: Sequence[str]) -> Sequence[str]:
+        """Columns for a narrow terminal: those with one value, which a filter gives, come last."""
+        of_filters = {"op": self.op, "backend": self.backend or self.soc, "soc": self.soc, "sdk": self.sdk}
+        return sorted(columns, key=lambda c: len(of_filters.get(c) or ()) == 1)
+
     def title(self, question: str) -> str:
         """A title: the question with its filters."""
         asked = (self.op, self.backend, self.soc, self.sdk, self.dtype, self.torch_op)
@@ -183,7 +188,7 @@ def query(
         turned_rows = turned(rows, by_soc=bool(options.soc))
         rows, chosen = turned_rows.rows, turned_rows.columns
         notes = errata_notes(catalog, turned_rows.errata)
-    table, first = options.table, () if options.pivot else found.first
+    table, first = options.table, () if options.pivot else options.by_importance(found.first)
     format_ = Format.json if options.json else options.format_
     if question == "support" and not options.pivot and format_ in FOR_PEOPLE and not options.each_sdk:
         chosen = table.chosen(chosen, question) if table.columns else list(SUPPORT)

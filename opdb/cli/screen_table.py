@@ -25,7 +25,8 @@ Rows = Sequence[Mapping[str, Any]]
 class Layout:
     """How a terminal shows a table.
 
-    ``first``: the columns that answer, by importance, which decides who fits; all if there are none.  ``chosen``: show every column, as somebody asked.
+    ``first``: the columns that answer, by importance, which decides who fits; all if there are none.  ``chosen``: show every
+    column, as somebody asked.
     ``others``: the words behind "3 more columns", which say how to see those that are left out; a command without
     such an option shows every column.
     """

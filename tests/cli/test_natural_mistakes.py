@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ def mistakes() -> dict[str, str]:
     lines = TRANSCRIPT.read_text(encoding="utf-8").splitlines()
     return {
         line.removeprefix("$ opdb "): said
-        for line, said in zip(lines, lines[1:], strict=False)
+        for line, said in pairwise(lines)
         if line.startswith("$ opdb ")
     }
 

@@ -129,7 +129,7 @@ QUESTIONS: dict[str, Question] = {
             " library measured execution source",
             evidence.support,
             "op backend soc sdk dtype torch_op",
-            "op status soc sdk cells why backend type_row errata since",
+            "op status cells why soc sdk type_row backend since errata",
         ),
         _question(
             "evidence",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from opdb.checks.answer import Reason, counted, main_reason
+from opdb.checks.answer import Reason, main_reason
 from opdb.checks.coverage import VERDICTS, Coverage, Row
 from opdb.judge.errata.records import RECORDS
 from opdb.judge.errata.report import amount
