@@ -99,7 +99,12 @@ def test_every_stage_is_told_on_request(here: Here, tmp_path: Path, monkeypatch:
     file = written(tmp_path / "relu.json", RELU)
     done = here("compile", file, "--backend", "CPU", "-o", tmp_path / "m.bin", "--json")
     assert done.code == 0 and done.document["result"]["stage"] == "done"
-    stages = ["read", "open the library", *(f"{s} Relu_0" for s in ("validate", "build", "finalize")), "write"]
+    stages = [
+        "read",
+        "open the library",
+        *(f"{s} Relu_0" for s in ("validate", "build", "finalize")),
+        "write",
+    ]
     assert [line.split(":")[0] for line in done.err.splitlines()] == stages
 
 

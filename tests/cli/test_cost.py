@@ -68,7 +68,9 @@ def test_a_page_is_html_in_a_file(here: Here, models: str, tmp_path: Path) -> No
     text = page.read_text()
     assert text.startswith("<!doctype html>") and "Engines over time" in text
     done = here("cost", f"{models}:net", *ON, "--html", old)
-    notice = f"opdb: --html {old} is now written --format html -o {old}; the old form goes with the next release\n"
+    notice = (
+        f"opdb: --html {old} is now written --format html -o {old}; the old form goes with the next release\n"
+    )
     assert (done.code, done.err) == (0, notice) and done.out
     assert old.read_text() == text
 

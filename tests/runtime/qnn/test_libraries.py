@@ -516,7 +516,8 @@ def test_other_versions_work(other: Libraries, soc: str, relu_graph: QnnGraph) -
 
 def test_each_version_of_qnn_has_its_wheel_in_the_documents() -> None:
     page = (Path(__file__).parents[3] / "docs" / "reference" / "qnn-libraries.md").read_text(encoding="utf-8")
-    rows = re.findall(r"(?m)^\| \**(2\.\d+\.\d+)\**[^|]*\| (2\.\d+)", page)
+    table = page.partition("| onnxruntime-qnn | QNN |")[2].partition("\n\n")[0]
+    rows = re.findall(r"(?m)^\| \**(2\.\d+\.\d+)\**[^|]*\| (2\.\d+)", table)
     assert {qnn: wheel for wheel, qnn in rows} == qnn_libraries.WHEELS
 
 
