@@ -21,7 +21,6 @@ from opdb.core.names import counted
 if TYPE_CHECKING:
     from opdb.cli.cost_models import CostModel, CostModels, Estimator
     from opdb.cli.cost_output import Found
-    from opdb.cli.library_install import found_or_installed
     from opdb.measure.cost import Difference, Estimate
     from opdb.measure.cost.errata import ErratumPrice
 
@@ -99,6 +98,7 @@ def cost(
 def _found(model: str, options: CostOptions) -> Found:
     """Simulates the model, and compares it with --against."""
     from opdb.cli.cost_output import Found
+    from opdb.cli.library_install import found_or_installed
     from opdb.cli.progress import Stages
     from opdb.measure.cost import Simulator
     from opdb.measure.cost.simulator import QNN
