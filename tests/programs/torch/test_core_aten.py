@@ -65,4 +65,4 @@ def test_every_core_operator_of_inference_has_a_form_or_a_reason() -> None:
         193,
         171,
         160,
-    )  # as docs/guides/executorch.md says
+    )  # as docs/reference/torch-operators.md says
