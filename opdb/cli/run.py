@@ -38,8 +38,8 @@ def run_file(
     The library works in a child process: if it crashes or hangs, that is the result.  With --steps an array with one more
     axis of N in front has a value for each run; the last run is printed, and --outputs has all runs along an axis in front.
     A .pte runs on the emulation by ExecuTorch's runtime; its inputs are input0, input1, ..., or what the ONNX file calls
-    them.  What a context that was compiled for a device shows of the emulation's errata is said; with --errata avoid such a
-    context is refused, with --errata ignore nothing is said.
+    them.  If the file was compiled for a device, the errata that it may hit in emulation are listed.  --errata avoid refuses
+    such a file; --errata ignore hides the list.
     """
     options.check()
     if is_program(file):

@@ -55,7 +55,7 @@ def test_text_gives_the_time_and_its_limits(here: Here, models: str) -> None:
     assert lines[0].endswith(" cycles")
     assert "fp16" in done.out
     assert "not measured" in done.out
-    assert "no prices of single nodes" in done.out
+    assert "not per-node costs" in done.out
     table = lines[lines.index("") + 1 :]
     assert table[0].split()[:3] == ["us", "share", "dma_wait_us"]
     assert table[4].startswith("and ")

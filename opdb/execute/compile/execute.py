@@ -97,5 +97,5 @@ def emulation_notice(header: Header, target: Target, file: Path) -> str | None:
         raise OpdbError(
             f"{file}: compiled for a device, it may show {', '.join(met)} here; compile it with --execution emulator"
         )
-    may = f"may show {', '.join(met)}" if met else "has no erratum that opdb knows"
-    return f"compiled for a device, run in emulation: it {may}"
+    may = f"it may show {', '.join(met)}" if met else "no known errata apply"
+    return f"compiled for a device, run in emulation: {may}"

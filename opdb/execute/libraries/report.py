@@ -131,7 +131,7 @@ def _about(name: str, identity: Identity) -> list[str]:
         return ["does not say what it can do: it answers no question"]
     lines = [f"{word}: {', '.join(found)}" for word, found in _said(said).items() if found]
     yes = sum(answer is True for answer in said.values())
-    lines.append(f"says yes to {yes} of the {counted(len(said), 'property', 'properties')} that opdb knows")
+    lines.append(f"supports {yes} of {counted(len(said), 'capability', 'capabilities')}")
     for device in identity.devices:
         if device.soc_model is not None:
             lines.append(

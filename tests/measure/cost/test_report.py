@@ -56,10 +56,10 @@ def test_notes_explain_the_figures(simulator: Simulator, traced: Estimate) -> No
     assert f"simulated by Qualcomm's library ({traced.build_id}) for SA8255 at 1,497.6 MHz" in said
     assert "not measured" in said
     assert "150 to 250 us for each call are not in it" in said
-    assert "no confidence interval" in said
+    assert "not a confidence interval" in said
     assert "at least" not in said
     assert words.headline(traced).startswith("net on SA8255: ")
-    assert "no prices of single nodes" in " ".join(words.notes(traced, grouped=True))
+    assert "not per-node costs" in " ".join(words.notes(traced, grouped=True))
     assert "made-up ranges" in " ".join(words.notes(traced, made_up=True))
     missing = simulator.estimate(uncosted())
     assert words.headline(missing).startswith("net on SA8255: at least ")

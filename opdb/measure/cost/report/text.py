@@ -10,16 +10,13 @@ from opdb.core.names import counted
 
 #: The number of nodes that one line names.
 NAMED = 8
-CALL = "about 150 to 250 us for each call are not in it"
-OWN_GRAPH = (
-    "it is the cost of the graph that opdb makes; Qualcomm's converter may make another, whose cost this does not say"
-)
+CALL = "a fixed 150 to 250 us per call are left out"
+OWN_GRAPH = "this estimates opdb's graph; Qualcomm's converter may make a different one"
 GROUPS = (
-    "rows are groups of nodes that the library runs as one; they add up to the whole, and are no prices of single nodes: what a node "
-    "costs is the difference to the whole model without it (--against)"
+    "rows are groups of fused nodes, not per-node costs; to find what a node costs, compare with the model without it (--against)"
 )
-MADE_UP = "quantized with made-up ranges: they change nothing in the estimate, and the numbers of this graph are worth nothing"
-ALONE = "an op by itself costs something different than inside a graph; compare whole graphs (docs/guides/cost.md)"
+MADE_UP = "quantized with made-up ranges, which do not change the estimate; the results of this graph are meaningless"
+ALONE = "an op alone does not cost what it costs inside a graph; compare whole graphs (docs/guides/cost.md)"
 
 
 def headline(e: Estimate) -> str:
@@ -55,14 +52,14 @@ def notes(e: Estimate, *, made_up: bool = False, alone: bool = False, grouped: b
     yield source(e)
     if e.soc in COMPARED:
         yield (
-            f"{CALL}; where graphs were equal, devices differed by 10 % in fp16, and took 15 % more in 8 bits; single networks 0.3 to "
-            "1.5 times"
+            f"{CALL}; for equal graphs the error was 10 % in fp16 and 15 % in 8 bits; single networks were off by "
+            "up to three times"
         )
     else:
-        yield f"{CALL}; nobody compared the estimates for {e.soc} with a device"
-    yield "the bounds are the library's, and no confidence interval; another version of it gives up to 36 % more or less"
+        yield f"{CALL}; estimates for {e.soc} have not been compared with a device"
+    yield "the range comes from the library and is not a confidence interval; other versions of it differ by up to 36 %"
     if e.at_least:
-        yield f"at least: the library has no cost of {counted(e.missing_ops, 'op')}, counted as nothing: {named(e.missing)}"
+        yield f"at least: the library has no cost for {counted(e.missing_ops, 'op')}, counted as nothing: {named(e.missing)}"
     yield OWN_GRAPH
     yield from (text for said, text in ((made_up, MADE_UP), (alone, ALONE), (grouped, GROUPS)) if said)
 
@@ -70,8 +67,8 @@ def notes(e: Estimate, *, made_up: bool = False, alone: bool = False, grouped: b
 def rank_note(soc: str, simulated: str) -> str:
     """Explains what an estimate for another chip is good for."""
     return (
-        f"ranks only: {soc} is not what is simulated, {simulated} is; which of two networks is the faster one carries over to chips of "
-        "v73 to v81 (Spearman 0.92 to 0.96), the time does not"
+        f"ranks only: this simulates {simulated}, not {soc}; the order of networks carries over to chips of v73 to v81 "
+        "(Spearman 0.92 to 0.96), the time does not"
     )
 
 
