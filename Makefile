@@ -32,12 +32,12 @@ TESTS := tests
 OTHERS := 2.5.0 2.7.0
 OTHERS_HOME := $(CURDIR)/.venv/share
 OTHER_LIBRARIES := $(OTHERS_HOME)/opdb/qnn-libraries/onnxruntime-qnn-2.5.0:$(OTHERS_HOME)/opdb/qnn-libraries/onnxruntime-qnn-2.7.0
-PYTEST := OPDB_QNN_LIBRARIES=$(OTHER_LIBRARIES) tools/with-chromium tools/with-gtest tools/with-hexagon \
+PYTEST := OPDB_QNN_LIBRARIES=$(OTHER_LIBRARIES) tools/with-chromium tools/with-wasm tools/with-gtest tools/with-hexagon \
 	tools/with-postgres $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 # A test that hangs ends its process after ten minutes, and the run, by name; the sweep has longer tests.
 HANGS := --max-worker-restart 0 -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 
-.PHONY: setup demo quick test lint format generated unit slow older-executorch aimet breadth sweep sanitized sanitize fuzz mutants conformance bench wheels clean
+.PHONY: setup demo quick test lint format generated unit slow older-executorch aimet breadth sweep sanitized sanitize fuzz mutants conformance site bench wheels clean
 .DELETE_ON_ERROR:
 
 setup: .venv/compiled
@@ -195,6 +195,10 @@ mutants: setup
 conformance: setup
 	@$(BIN)/opdb init && $(BIN)/opdb conformance run
 	@$(BIN)/opdb conformance report --format html --output report/conformance
+
+# The catalog as a static site, with validators in WebAssembly where clang is.
+site: setup
+	@tools/with-wasm $(BIN)/opdb site --output report/site
 
 bench: setup
 	@for b in benchmarks/[a-z]*.py; do echo "bench: $$b" && $(BIN)/python $$b || exit 1; done

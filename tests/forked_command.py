@@ -7,12 +7,16 @@ with its own streams, folder and variables, and exits as `opdb` does.
 from __future__ import annotations
 
 import atexit
+import fcntl
 import importlib
 import json
 import os
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
+import threading
 import traceback
 import warnings
 from collections.abc import Mapping
@@ -40,21 +44,61 @@ def can_run(variables: Mapping[str, str]) -> bool:
 
 
 def run(
-    args: list[str], variables: Mapping[str, str], cwd: Path, stdin: str | None, timeout: float
+    args: list[str],
+    variables: Mapping[str, str],
+    cwd: Path,
+    stdin: str | None,
+    timeout: float,
+    terminal: Terminal | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Like subprocess.run of ``python -m opdb`` with text; raises TimeoutExpired at the time limit, in seconds."""
+    """Like subprocess.run of ``python -m opdb`` with text; raises TimeoutExpired at the time limit, in seconds.
+
+    ``terminal``: both outputs go there, and none is returned.
+    """
     command = [sys.executable, "-m", "opdb", *args]
     with tempfile.TemporaryDirectory() as folder:
         given, out, err = (Path(folder, name) for name in ("in", "out", "err"))
         given.write_text(stdin or "")
+        for stream in (out, err) if terminal else ():
+            stream.symlink_to(terminal.path)
         server = _server("--help" not in args and any("executorch" in a or a.endswith(".pte") for a in args))
         assert server.stdin is not None and server.stdout is not None
         server.stdin.write(json.dumps([args, dict(variables), str(cwd), folder, timeout]) + "\n")
         server.stdin.flush()
         code: int | None = json.loads(server.stdout.readline())
         if code is None:
-            raise subprocess.TimeoutExpired(command, timeout, out.read_text(), err.read_text())
-        return subprocess.CompletedProcess(command, code, out.read_text(), err.read_text())
+            raise subprocess.TimeoutExpired(command, timeout)
+        shown = ("", "") if terminal else (out.read_text(), err.read_text())
+        return subprocess.CompletedProcess(command, code, *shown)
+
+
+class Terminal:
+    """A pseudo-terminal of so many columns; a context manager, after which ``text`` has what was written to it."""
+
+    def __init__(self, columns: int) -> None:
+        self.ours, self.theirs = os.openpty()
+        fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+        self.path = os.ttyname(self.theirs)
+        self.text = ""
+        self._parts: list[bytes] = []
+        self._reader = threading.Thread(target=self._read)
+
+    def __enter__(self) -> Terminal:
+        self._reader.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.theirs)
+        self._reader.join()
+        os.close(self.ours)
+        self.text = b"".join(self._parts).decode().replace("\r\n", "\n")
+
+    def _read(self) -> None:
+        while True:
+            try:
+                self._parts.append(os.read(self.ours, 65536))
+            except OSError:  # nobody has it open any more
+                return
 
 
 def _server(executorch: bool) -> subprocess.Popen[str]:
@@ -96,7 +140,7 @@ def _become(args: list[str], variables: dict[str, str], cwd: str, folder: Path) 
     try:
         os.setsid()
         os.chdir(cwd)
-        made = os.O_WRONLY | os.O_CREAT
+        made = os.O_WRONLY | os.O_CREAT | os.O_NOCTTY
         for opened, stream in (
             (os.open(folder / "in", os.O_RDONLY), 0),
             (os.open(folder / "out", made), 1),

@@ -151,12 +151,12 @@ def selective_scan() -> Made:
     return made(lambda u: _scan(u, lambda t: torch.cumsum(t, -1)), random(1, 2, 2, 3, 20, scale=0.3))
 
 
-@case("P3", **LEFT, said="no spec maps aten.masked_scatter.default")
+@case("P3", **LEFT, said="QNN has no op for aten.masked_scatter.default")
 def scan_with_six_cuts() -> Made:
     return made(lambda u: _scan(u, on_the_cpu), random(2, 3, 20, scale=0.3))
 
 
-@case("P3", **LEFT, said="no spec maps aten.masked_scatter.default")
+@case("P3", **LEFT, said="QNN has no op for aten.masked_scatter.default")
 def results_in_another_order() -> Made:
     def function(x: Tensor) -> tuple[Tensor, ...]:
         a = torch.relu(x)
@@ -166,14 +166,14 @@ def results_in_another_order() -> Made:
     return made(function, random(4, 8))
 
 
-@case("P3", **LEFT, said="no spec maps aten.masked_scatter.default")
+@case("P3", **LEFT, said="QNN has no op for aten.masked_scatter.default")
 def two_branches_that_meet() -> Made:
     return made(
         lambda x, y: on_the_cpu(x * 2) + torch.tanh(on_the_cpu(y - 1)) * x, random(4, 8), random(4, 8) * 2
     )
 
 
-@case("P3", **LEFT, said="no spec maps aten.masked_scatter.default")
+@case("P3", **LEFT, said="QNN has no op for aten.masked_scatter.default")
 def a_branch_around_the_cut() -> Made:
     def function(x: Tensor) -> Tensor:
         left, right = torch.sigmoid(x).chunk(2, -1)
@@ -182,7 +182,7 @@ def a_branch_around_the_cut() -> Made:
     return made(function, random(4, 8))
 
 
-@case("P3", **LEFT, said="no spec maps aten.masked_scatter.default")
+@case("P3", **LEFT, said="QNN has no op for aten.masked_scatter.default")
 def a_cut_at_the_end() -> Made:
     def function(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
         y = x @ w

@@ -9,48 +9,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from opdb.checks.answer import Answer, answer_of
+from opdb.checks.rows import VERDICTS, Row
+from opdb.generated.constants.backends import BACKENDS
 from opdb.judge.errata.records import RECORDS
-from opdb.judge.errata.report import ErratumCount, Extra, Met, counted
+from opdb.judge.errata.report import ErratumCount, Met, counted
 from opdb.runtime.forms import Lowered, Rejected
 
-#: supported: a form is accepted; rejected: all forms are refused; host: no spec maps the ATen target.
-VERDICTS = ("supported", "rejected", "host")
-
-
-@dataclass(frozen=True)
-class Row:
-    """One node.
-
-    ``bytes``: the size of its inputs and results in PyTorch.  ``flops``: see opdb.checks.flops.  Both are None if a
-    shape is symbolic.  ``reads``: the rows whose results it reads.  ``graph``: the number of the QNN graph that holds it, from 1;
-    None on the CPU.
-    """
-
-    node: str
-    target: str
-    verdict: str
-    form: str = ""  # the chosen op or decomposition
-    ops: tuple[str, ...] = ()
-    reasons: tuple[
-        Mapping[str, str], ...
-    ] = ()  # rule, message, brief, form: why it, or each form before, was refused
-    warnings: tuple[Mapping[str, str], ...] = ()
-    #: For a rejected node: form, op, and the changes after which the target accepts the op.
-    nearest: tuple[Mapping[str, Any], ...] = ()
-    module: str = ""  # e.g. encoder.layers.0.norm
-    line: str = ""  # of the model's source; e.g. model.py:12: return self.norm(x)
-    file: str = ""  # the path of that source
-    bytes: int | None = None
-    flops: int | None = None
-    avoided: tuple[str, ...] = ()  # errata of the library that the ops avoid
-    warned: tuple[str, ...] = ()  # errata that the ops may show
-    extra: Mapping[str, Extra | None] = field(
-        default_factory=dict
-    )  # what avoiding each costs (opdb.judge.errata.report.Met)
-    reads: tuple[str, ...] = ()
-    graph: int | None = None
-    types: str = ""  # the types it computes in; e.g. uq16, weights of sq8
-    said: tuple[str, ...] = ()  # notes on types other than the program's; see opdb.checks.notes
+__all__ = ["VERDICTS", "Coverage", "Row"]
 
 
 @dataclass(frozen=True)
@@ -68,7 +34,7 @@ class Coverage:
         default=(), compare=False, repr=False
     )  # see opdb.execute.compile.model_io
     quantize: str | None = None  # the scheme, e.g. 8a8w, in which a float program was judged
-    about: str = ""  # the first sentence of a report
+    about: str = ""  # what a report says behind its first sentence
 
     @property
     def complete(self) -> bool:
@@ -109,6 +75,11 @@ class Coverage:
         }
 
     @property
+    def answer(self) -> Answer:
+        """What a report says first."""
+        return answer_of(self.rows, place_of(self.backend, self.soc), self.partitions)
+
+    @property
     def any_quantized(self) -> bool:
         """True if some node computes in quantized types."""
         return any("q" in r.types for r in self.rows)
@@ -120,6 +91,7 @@ class Coverage:
             "soc": self.soc,
             "sdk": self.sdk,
             "quantize": self.quantize,
+            **self.answer.to_json(),
             "nodes": len(self.rows),
             **{v: self.count(v) for v in VERDICTS},
             "partitions": self.partitions,
@@ -128,6 +100,13 @@ class Coverage:
             "errata": [asdict(e) for e in self.errata()],
             "rows": [asdict(r) for r in self.rows],
         }
+
+
+def place_of(backend: str | None, soc: str | None) -> str:
+    """Where the supported nodes run; e.g. the NPU (HTP SM8650), or GPU."""
+    name = " ".join(p for p in (backend, soc) if p)
+    record = BACKENDS.get(backend or "")
+    return f"the NPU ({name})" if record is not None and record.per_soc else name or "QNN"
 
 
 def _errata_alone(row: Row) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from opdb.checks.coverage import Coverage, Row
 from opdb.lower.candidates import ONNX_NODE
+from opdb.lower.qnn_names import has_op
 from opdb.programs.onnx.files import open_model, place_of
 
 #: ONNX operators with a scale that is computed when the model runs.
@@ -45,7 +47,16 @@ def with_names(coverage: Coverage, path: str, encodings: str | None = None) -> C
             row = replace(row, said=(why,))
         number, operator, name = place_of(node, place + 1)
         line = f"{Path(path).name}:{number}: {operator}"
-        target = f"{node.domain or 'onnx'}.{node.op_type}" if row.target == ONNX_NODE else row.target
-        return replace(row, target=target, module=name, line=line, file=str(Path(path).absolute()))
+        if row.target == ONNX_NODE:
+            target = f"{node.domain or 'onnx'}.{node.op_type}"
+            row = replace(row, target=target, reasons=tuple(_with_op(row, target)))
+        return replace(row, module=name, line=line, file=str(Path(path).absolute()))
 
     return replace(coverage, rows=tuple(map(named, coverage.rows)))
+
+
+def _with_op(row: Row, operator: str) -> Iterator[Mapping[str, str]]:
+    """The reasons of a node that PyTorch cannot express, which say whether QNN has an op for it."""
+    for reason in row.reasons:
+        text = f"{reason['message']}; {has_op(operator, 'this form')}"
+        yield {**reason, "message": text, "brief": text}

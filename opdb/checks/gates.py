@@ -23,7 +23,7 @@ def _share(what: str) -> Callable[[Coverage], float]:
 METRICS: Mapping[str, tuple[Callable[[Coverage], float], str, bool]] = {
     "cpu": (lambda c: c.cost("rejected", "host")["nodes"], "nodes on the CPU", False),
     "rejected": (lambda c: c.count("rejected"), "nodes that the target rejects", False),
-    "host": (lambda c: c.count("host"), "nodes whose operator no spec maps", False),
+    "host": (lambda c: c.count("host"), "nodes whose operator opdb does not map", False),
     "graphs": (lambda c: c.partitions, "graphs", False),
     "warnings": (lambda c: c.warnings, "nodes with a warning", False),
     "errata": (lambda c: len(c.errata()), "errata of the library", False),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from opdb.checks.answer import main_reason, share
 from opdb.checks.coverage import Coverage, Row
+from opdb.core.names import counted
 
 #: The columns of ``overview``.
 COLUMNS = ("target", "nodes on the NPU", "FLOPs on the NPU", "graphs", "judged in", "first reason")
@@ -39,33 +40,20 @@ def _numbers(coverage: Coverage) -> tuple[str, str, int, str, str]:
 
 def npu_flops(coverage: Coverage) -> str:
     """The share of the FLOPs on the NPU in percent, never rounded up to all of them; "" if there are none."""
-    whole, npu = coverage.cost()["flops"], coverage.cost("supported")["flops"]
-    if not whole:
-        return ""
-    share = f"{100 * npu / whole:.3g} %"
-    return "above 99.9 %" if share == "100 %" and npu < whole else share
+    whole = coverage.cost()["flops"]
+    return share(coverage.cost("supported")["flops"], whole) if whole else ""
 
 
 def first_reason(coverage: Coverage) -> str:
     """The reason that leaves the most nodes to the CPU, with their number; "" if there is none."""
-    reasons = Counter(reason(r) for r in coverage.rows if r.verdict != "supported")
+    reasons = coverage.answer.reasons
     if not reasons:
         return ""
-    why, nodes = reasons.most_common(1)[0]
     others = len(reasons) - 1
-    more = f"; and {others} other reason{'s' * (others != 1)}" if others else ""
-    return f"{nodes} node{'s' * (nodes != 1)}: {why}{more}"
+    return reasons[0].line + (f"; and {counted(others, 'other reason')}" if others else "")
 
 
 def reason(row: Row) -> str:
-    """Why the target does not take a node, in one line that names its operator."""
-    if row.verdict == "host":
-        return f"no spec maps {row.target}"
-    first = next(iter(sorted(row.reasons, key=lambda r: ".M_" in r["rule"])), None)
-    if first is None:
-        return f"{row.target} is refused"
-    return (
-        f"{row.target}: {first['rule']}: {first['brief']}"
-        if first["rule"]
-        else f"{row.target}: {first['brief']}"
-    )
+    """Why the target does not take a node, in one line."""
+    why = main_reason(row)
+    return f"{why['rule']}: {why['brief']}" if why["rule"] else why["brief"]

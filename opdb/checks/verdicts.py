@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from opdb.catalog.targets.target import Target
 from opdb.checks.compute_types import types_of
 from opdb.checks.coverage import Coverage, Row
+from opdb.checks.graph_errata import with_errata_of
 from opdb.checks.partition import groups
 from opdb.lower.candidates import mapped
 from opdb.lower.cost import Prices
@@ -54,7 +55,12 @@ def check_program(
     nodes and of all.  ``samples``: arrays in the order of the inputs; the sizes of values on them decide which are
     beyond fp16 (opdb.checks.range_warnings).
     """
-    return read_and_check(exported, target, float_dtype, decompose, progress, samples)[1]
+    from opdb.checks.graph import supported_part
+    from opdb.lower.passes import optimize
+
+    program, coverage = read_and_check(exported, target, float_dtype, decompose, progress, samples)
+    part = supported_part(program, coverage.lowered, "graph")
+    return coverage if part is None else with_errata_of(coverage, optimize(part, target).graph, target)
 
 
 def read_and_check(
@@ -135,7 +141,9 @@ def check_nodes(
 
 def _row(node: TorchNode, outcome: Lowered | Rejected, target: Target) -> Row:
     if isinstance(outcome, Rejected):
-        return row_of(node.node, node.target, outcome, nearest_of(node, target))
+        told = {reason.form for reason in outcome.reasons}
+        near = [n for n in nearest_of(node, target) if n["form"] in told]
+        return row_of(node.node, node.target, outcome, near)
     row = row_of(node.node, node.target, outcome)
     return replace(row, extra=extras(outcome, partial(lower, node), target))
 

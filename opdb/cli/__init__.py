@@ -15,7 +15,9 @@ from importlib import import_module
 
 import typer
 
+from opdb.cli import usage_errors
 from opdb.cli.help import App
+from opdb.cli.screen import wrap_streams
 from opdb.core.errors import OpdbError
 from opdb.core.plugins import Commands, commands
 from opdb.core.version import __version__
@@ -119,18 +121,24 @@ def main() -> None:
     """Runs the command in ``sys.argv``; raises SystemExit."""
     # Models live until the end: garbage collection every 700 objects would take a fifth of the time.
     gc.set_threshold(150_000)
-    from opdb.cli import completion, foreign
+    from opdb.cli import completion
+    from opdb.core import foreign
 
     foreign.hide_warnings(sys.argv)
     words = completion.words() or sys.argv
     _register(words[1] if len(words) > 1 else "")
+    wrap_streams()
     try:
-        app(prog_name="opdb")
+        sys.exit(app(standalone_mode=False, prog_name="opdb"))
+    except usage_errors.UsageError as error:
+        said = usage_errors.line(error)
+        print(f"opdb: {said}" if said else error.format_message(), file=sys.stderr)
+        sys.exit(2)
     except OpdbError as error:
         for line in str(error).splitlines():
             print(f"opdb: {line}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         print("opdb: interrupted", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:

@@ -14,6 +14,7 @@ from opdb.cli.help import EXTEND, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
 from opdb.cli.options import Json, prepared_for
 from opdb.cli.output import print_json, text_aside
+from opdb.cli.screen import print_whole
 from opdb.core.names import counted
 
 Torch = Annotated[
@@ -197,7 +198,7 @@ def _write(new: object, folder: Path, shown: str, yes: bool) -> None:
     from opdb.author import add_op as authoring
 
     assert isinstance(new, authoring.Draft)
-    print(authoring.changes(new) or new.text, end="")
+    print_whole(authoring.changes(new) or new.text, end="")
     if not yes and not typer.confirm(f"\nwrite {shown}?"):
         print("nothing written")
         raise typer.Exit(1)

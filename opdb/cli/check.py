@@ -13,10 +13,10 @@ import typer
 from opdb.cli.help import CHECK, App
 from opdb.cli.judge import Judge
 from opdb.cli.option_groups import ModelFileOptions, with_option_groups
-from opdb.cli.options import Json, Lenient, Strict, Verbose, check_strictness
+from opdb.cli.options import Json, Lenient, Strict, check_strictness
 from opdb.cli.quantization import asked_recipe
 from opdb.cli.targets import SeveralTargetsOptions
-from opdb.core import foreign, plugins
+from opdb.core import plugins
 from opdb.core.errors import OpdbError
 from opdb.core.files import check_writable
 
@@ -78,7 +78,13 @@ class CheckOptions:
             "assumed. [8a8w for a float model on a chip without floating point]",
         ),
     ] = None
-    verbose: Verbose = False
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", "-v", "--all", help="List all nodes, and show each broken rule in full."),
+    ] = False
+    pager: Annotated[
+        bool, typer.Option("--pager", help="On a terminal: show the table with $PAGER, or less.")
+    ] = False
     strict: Strict = False
     lenient: Lenient = False
     json: Json = False
@@ -137,8 +143,6 @@ def check(
     """
     from opdb.cli.progress import Stages
 
-    if options.verbose:
-        foreign.show()
     gates = options.gates()
     dims = options.model.dims()
     form = options.format()
@@ -166,20 +170,21 @@ def check(
         if options.save_node is not None and not options.executorch:
             _save_node(judge.program, options.save_node, options.output, options.model.decompose)
             return
-        judged = _judged(judge, targets, options)
-    coverages = [coverage for coverage, _ in judged]
+        coverages = _judged(judge, targets, options)
     if len(coverages) > 1:
         from opdb.cli.check_several import report
 
         report(coverages, form, model, options.output, options.verbose)
     else:
-        _report(*judged[0], form, model, options.output, options.verbose)
+        from opdb.cli.check_report import report as report_one
+
+        report_one(coverages[0], form, model, options.output, options.verbose, options.pager)
     if _fails(coverages, gates, options):
         raise typer.Exit(1)
 
 
-def _judged(judge: Judge, targets: Sequence[Target], options: CheckOptions) -> list[tuple[Coverage, bool]]:
-    """For each target the verdicts, and True if the model was quantized for it without being asked to."""
+def _judged(judge: Judge, targets: Sequence[Target], options: CheckOptions) -> list[Coverage]:
+    """The verdicts of each target."""
     chips = [""] if len(targets) == 1 else [f" for {target.soc}" for target in targets]
     if not options.executorch:
         return [judge.coverage(t, f"check{chip}") for t, chip in zip(targets, chips, strict=True)]
@@ -188,7 +193,7 @@ def _judged(judge: Judge, targets: Sequence[Target], options: CheckOptions) -> l
     for target, chip in zip(targets, chips, strict=True):
         judge.stages(f"ExecuTorch's export and edge passes, check{chip}")
         coverage = plugins.load("CHECKS", "executorch")(judge.model, target, judge.dims)
-        found.append((judge.named(coverage), False))
+        found.append(judge.named(coverage))
     return found
 
 
@@ -232,33 +237,3 @@ def _save_node(program: Any, node: str, output: Path | None, decompose: bool) ->
     with written_atomically(output) as name, open(name, "wb") as file:
         torch.export.save(made, file)
     print(output)
-
-
-def _report(
-    coverage: Coverage, few: bool, format_: str, title: str, output: Path | None, verbose: bool
-) -> None:
-    """Writes to standard output, or to a complete file; then the summary goes to standard error.
-
-    ``few``: show a table of reasons instead of nodes.
-    """
-    from opdb.checks.report import lines
-    from opdb.checks.report.plain import left, summary
-    from opdb.core.files import write_atomically
-
-    short = few and format_ == "table" and not verbose
-    shown = left(coverage) if short else lines(coverage, format_, title, verbose)
-    text = "".join(f"{line}\n" for line in shown)
-    if output is None:
-        print(text, end="")
-        return
-    write_atomically(output, text)
-    for line in (*summary(coverage), f"written to {output}"):
-        print(line, file=sys.stderr)
-
-
-def print_coverage(coverage: Coverage) -> None:
-    """Prints one line for each node, and the reasons below a rejected one."""
-    from opdb.checks.report import table
-
-    for line in table(coverage):
-        print(line)

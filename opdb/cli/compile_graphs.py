@@ -93,6 +93,7 @@ def _quantized_model(
     maker: GraphMaker,
 ) -> _Model:
     """Quantizes ``floats``, the graph of ``program``, by its recipe."""
+    from opdb.checks.graph_errata import with_errata_of
     from opdb.execute.compile.sources import sources_of
     from opdb.execute.compile.states import stored_states
 
@@ -109,6 +110,7 @@ def _quantized_model(
             coverage, floats = maker.lowered(program, copy)
     sources = sources_of(coverage.rows)
     graph, calibrated = quantized(floats, calibration, samples, plan.target, maker.stages, states, sources)
+    coverage = with_errata_of(coverage, graph, plan.target)
     encodings = None
     if plan.export is not None:
         encodings = plan.export.named(program, coverage.rows, floats, graph, samples[0], states)

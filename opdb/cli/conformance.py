@@ -18,6 +18,7 @@ from opdb.cli.option_groups import DatabaseOptions, with_option_groups
 from opdb.cli.options import Dask, Db, Json, Ops, check_workers, known_op, prepared_for, renamed, store
 from opdb.cli.output import print_json
 from opdb.cli.progress import working
+from opdb.cli.screen import print_whole
 from opdb.core.errors import OpdbError
 from opdb.core.names import counted
 from opdb.core.version import __version__
@@ -278,7 +279,8 @@ def report(
     with working("write the report"):
         text = write(opened.load_catalog(), opened, chosen.value, run=run, with_gaps=with_gaps)
     if output is None:
-        print(text, end="" if text.endswith("\n") else "\n")
+        shown = print if chosen is ReportFormat.table else print_whole
+        shown(text, end="" if text.endswith("\n") else "\n")
         return
     write_atomically(output, text)
     print(f"{output}: {counted(len(text.encode()), 'byte')}")

@@ -53,6 +53,7 @@ class CostModels:
 
     def load(self, model: str) -> CostModel:
         """The graphs of a model; exits 1 if a node is refused."""
+        from opdb.checks.graph_errata import with_errata_of
         from opdb.execute.compile.lowering import lowered_model
 
         maker = self.maker
@@ -69,6 +70,7 @@ class CostModels:
             return self._quantized(graph, target, coverage)
 
         graph = self._quantized(made, maker.target, coverage)
+        coverage = with_errata_of(coverage, graph, maker.target)
         modules = {row.node: row.module for row in coverage.rows}
         return CostModel(model, maker.target, (graph,), modules, coverage.errata(), on)
 

@@ -13,6 +13,7 @@ from opdb.cli.help import EXTEND, MAINTAIN, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
 from opdb.cli.options import Db, Json, Specs, open_catalog, store
 from opdb.cli.output import print_json
+from opdb.cli.screen import print_whole
 from opdb.core.names import counted
 
 if TYPE_CHECKING:
@@ -226,7 +227,7 @@ def views(
             [{"view": name, "columns": [vars(c) for c in view.columns]} for name, view in ABOUT.items()]
         )
     else:
-        print(text, end="")
+        print_whole(text, end="")
 
 
 def _print_written(file: Path, json: bool) -> None:

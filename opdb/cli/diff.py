@@ -2,130 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from opdb.cli import completion
+from opdb.cli.diff_options import DiffOptions
 from opdb.cli.help import ASK, App
-from opdb.cli.option_groups import ErrataOptions, ModelFileOptions, with_option_groups
-from opdb.cli.options import Backend, Db, Format, Json, Op, store
+from opdb.cli.option_groups import with_option_groups
+from opdb.cli.options import store
 from opdb.cli.output import print_rows
 from opdb.cli.targets import listed
 from opdb.core.errors import OpdbError
 
+#: What changed in the catalog, by importance.
+FIRST = ("change", "name", "before", "after", "part", "soc", "count", "regression", "example")
+
 
 def add_to(app: App) -> None:
     app.command(example="opdb diff HTP:SM8550 HTP:SM8750 --op MatMul", group=ASK)(diff)
-
-
-@dataclass(frozen=True)
-class DiffOptions:
-    """All options, in the order of the help."""
-
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            metavar="MODEL",
-            help="What changes for this model, as `opdb check` takes it: with --sdk 2.47,2.51, --soc A,B, or both.",
-        ),
-    ] = None
-    op: Op = None
-    backend: Backend = None
-    soc: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--soc",
-            metavar="SOC",
-            help="SoC, e.g. SM8650; for --model several, e.g. SM8550,SM8650.",
-            autocompletion=completion.socs,
-        ),
-    ] = None
-    sdk: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--sdk", metavar="VERSION", help="QNN SDK, e.g. 2.47; for --model several, e.g. 2.47,2.51."
-        ),
-    ] = None
-    fail_on: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--fail-on",
-            metavar="WHAT",
-            help="Exit 1 if there is a regression, or anything removed or changed; may be repeated.",
-        ),
-    ] = None
-    format_: Annotated[
-        Format,
-        typer.Option(
-            "--format", metavar="FORMAT", help="How to print it; --model takes table, json, md and html."
-        ),
-    ] = Format.table
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write to a file instead."),
-    ] = None
-    quantize: Annotated[
-        str | None,
-        typer.Option(
-            "--quantize", metavar="RECIPE", help="With --model: judge it quantized; see opdb check."
-        ),
-    ] = None
-    reading: ModelFileOptions = ModelFileOptions()
-    errata: ErrataOptions = ErrataOptions()
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="With --model: name all nodes that change alike.")
-    ] = False
-    json: Json = False
-    db: Db = None
-
-    @property
-    def form(self) -> Format:
-        """The format to print."""
-        return Format.json if self.json else self.format_
-
-    def check(self, sides: bool) -> None:
-        """Raises OpdbError for options that do not go together.  ``sides``: A or B is given."""
-        from opdb.catalog.query.diff import FAILURES
-
-        for what in self.fail_on or ():
-            if what not in FAILURES:
-                raise OpdbError(f"--fail-on {what}: one of {', '.join(FAILURES)}")
-        if self.model is None:
-            self._check_catalog()
-        elif sides:
-            raise OpdbError(
-                "--model: name what to compare by --sdk 2.47,2.51 or --soc A,B instead of A and B"
-            )
-        elif self.op is not None:
-            raise OpdbError(f"--op {self.op}: for the catalog; --model compares all nodes of the model")
-
-    def _check_catalog(self) -> None:
-        only_models = {
-            "quantize": self.quantize is not None,
-            "dtype": self.reading.dtype != "f32",
-            "decompose": self.reading.decompose,
-            "dim": bool(self.reading.dim),
-            "encodings": self.reading.encodings is not None,
-            "execution": self.errata.execution is not None,
-            "errata": self.errata.errata is not None,
-            "ignore-erratum": bool(self.errata.ignore_erratum),
-            "verbose": self.verbose,
-        }
-        for option, given in only_models.items():
-            if given:
-                raise OpdbError(f"--{option}: goes with --model MODEL")
-        for option, values in (("soc", listed(self.soc)), ("sdk", listed(self.sdk))):
-            if len(values) > 1:
-                raise OpdbError(
-                    f"--{option} {','.join(values)}: several are for --model MODEL; without it compare A with B, e.g. "
-                    "opdb diff HTP:SM8550@2.47 HTP:SM8650@2.51"
-                )
-        if self.form is Format.parquet:
-            raise OpdbError("diff writes no Parquet; choose table, json, csv, md or html")
 
 
 @with_option_groups
@@ -168,5 +62,8 @@ def _diff_catalog(a: str | None, b: str | None, options: DiffOptions) -> bool:
     soc, sdk = (next(iter(listed(values)), None) for values in (options.soc, options.sdk))
     sides = [side(text, backend, soc, sdk) for text in (a, b)]
     rows = compare(store(options.db), sides[0], sides[1], options.op)
-    print_rows(rows, COLUMNS, options.form, f"{sides[0]} -> {sides[1]}", options.output)
+    chosen = options.table.chosen(COLUMNS, "diff")
+    shown = [{c: row[c] for c in chosen} for row in rows]
+    title, layout = f"{sides[0]} -> {sides[1]}", options.table.layout(FIRST)
+    print_rows(shown, chosen, options.form, title, options.output, layout=layout)
     return failing(rows, options.fail_on or ())

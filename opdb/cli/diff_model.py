@@ -21,7 +21,7 @@ from opdb.core.files import write_atomically
 from opdb.generated.constants.backends import DEFAULT
 
 if TYPE_CHECKING:
-    from opdb.cli.diff import DiffOptions
+    from opdb.cli.diff_options import DiffOptions
 
 
 def diff_model(model: str, options: DiffOptions) -> bool:
@@ -39,7 +39,7 @@ def diff_model(model: str, options: DiffOptions) -> bool:
     sys.path.insert(0, "")
     with Stages(("export", "check")) as stages:
         judge = Judge(model, dims, options.reading, options.quantize, recipe, floats, stages)
-        coverages = [judge.coverage(target, f"check on {target}")[0] for target in targets]
+        coverages = [judge.coverage(target, f"check on {target}") for target in targets]
     found = steps(coverages)
     _report(found, coverages, model, options)
     return any(d.failing(options.fail_on or ()) for d in found)

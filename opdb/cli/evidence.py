@@ -13,7 +13,7 @@ import typer
 
 from opdb.cli import completion
 from opdb.cli.help import MEASURE, App
-from opdb.cli.option_groups import with_option_groups
+from opdb.cli.option_groups import TableOptions, with_option_groups
 from opdb.cli.options import Db, Json, Ops, Specs, known_op, prepared_for, store, synced
 from opdb.cli.output import print_json
 from opdb.cli.progress import Stages, working
@@ -295,7 +295,8 @@ def merge(
 
 
 @evidence_app.command(example="opdb evidence show")
-def show(file: File = None, json: Json = False) -> None:
+@with_option_groups
+def show(file: File = None, table: TableOptions = TableOptions(), json: Json = False) -> None:
     """List the runs of a file of evidence.
 
     Which library, for which chip, where, when and how, and how many cells.
@@ -313,10 +314,14 @@ def show(file: File = None, json: Json = False) -> None:
          "generator": run.generator, "seed": run.seed, "case_limit": run.limit, "cells": cells[run]}
         for run in evidence.runs
     ]  # fmt: skip
-    print_rows(rows, COLUMNS, Format.json if json else Format.table)
+    if json:
+        print_json(rows)
+        return
+    print_rows(rows, table.chosen(COLUMNS, "evidence show"), Format.table, layout=table.layout(FIRST))
 
 
-#: The columns of ``show``.
+#: The columns of ``show``, and those that a terminal shows.
+FIRST = ("backend", "sdk", "soc", "execution", "cells", "measured", "flow", "library")
 COLUMNS = ("backend", "sdk", "soc", "execution", "flow", "library", "build", "measured", "host", "generator", "seed",
            "case_limit", "cells")  # fmt: skip
 

@@ -11,6 +11,7 @@ from opdb.cli import completion
 from opdb.cli.help import ASK, App
 from opdb.cli.options import Db, Json, known_op, store
 from opdb.cli.output import print_json
+from opdb.cli.screen import is_terminal, print_whole, width, wrapped
 from opdb.core.errors import OpdbError
 
 
@@ -40,14 +41,20 @@ def show(
         rules = list(catalog.compiled(name).rule_ids())
         print_json({**catalog.ops[name].model_dump(mode="json"), "rules": rules, "measured": measured})
         return
-    print(dump(catalog.ops[name]), end="")
+    spec = dump(catalog.ops[name], width()) if is_terminal() else dump(catalog.ops[name])
+    print_whole(spec, end="")
     if measured:  # as comments, so that the text is still a spec
-        print("# measured, not a part of the spec:")
+        _print_comment("measured, not a part of the spec:")
     for row, places in measured.items():
         for place, what in places.items():
-            print(f"#   {row}  {place}: {what}")
+            _print_comment(f"  {row}  {place}: {what}")
     for line in provenance(evidence.runs):
-        print(f"# with {line}")
+        _print_comment(f"with {line}")
+
+
+def _print_comment(line: str) -> None:
+    for part in wrapped(line, width() - 2) if is_terminal() else [line]:
+        print_whole(f"# {part}")
 
 
 def explain(

@@ -14,6 +14,7 @@ from opdb.cli.option_groups import DatabaseOptions, with_option_groups
 from opdb.cli.options import Json, Ops, known_op
 from opdb.cli.output import print_json
 from opdb.cli.progress import working
+from opdb.cli.screen import print_whole
 from opdb.core.names import counted
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def _print_differences(differences: Sequence[Difference], json: bool) -> None:
         print_json([{"path": d.name, "kind": d.kind, "diff": d.diff} for d in differences])
         return
     for d in differences:
-        print(f"{d.kind}: {d.name}\n{d.diff}", end="")
+        print_whole(f"{d.kind}: {d.name}\n{d.diff}", end="")
     if differences:
         files = counted(len(differences), "file is", "files are")
         print(f"{files} not current; run: opdb generate")

@@ -58,7 +58,7 @@ class GraphMaker:
             if self.json:
                 print_json({"result": {"stage": "lower", "verdict": "no"}, "coverage": coverage.to_json()})
             else:
-                from opdb.cli.check import print_coverage
+                from opdb.cli.check_report import print_coverage
 
                 print_coverage(coverage)
             raise typer.Exit(1)

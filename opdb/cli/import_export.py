@@ -14,6 +14,7 @@ from opdb.cli.help import EXTEND, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
 from opdb.cli.options import Db, Format, Json, Specs, known_op, open_catalog
 from opdb.cli.output import print_json, print_rows
+from opdb.cli.screen import print_whole
 from opdb.core.names import counted
 
 if TYPE_CHECKING:
@@ -230,7 +231,10 @@ def export_xml(
             {"file": file, "ops": names, "not_in_the_xml": missing, "xml": text if output is None else None}
         )
         return
-    print(text if output is None else f"{output}: {', '.join(names)}\n", end="")
+    if output is None:
+        print_whole(text, end="")
+    else:
+        print(f"{output}: {', '.join(names)}")
     for part, why in missing.items():
         print(f"not in the XML: {part} ({why})", file=sys.stderr)
 

@@ -62,8 +62,8 @@ class Judge:
             names = ends(self.model)[0]
         return program_samples(self.data, self.program, names)
 
-    def coverage(self, target: Target, stage: str = "check") -> tuple[Coverage, bool]:
-        """The verdicts with the names of the model's file, and True if the model was quantized without being asked to."""
+    def coverage(self, target: Target, stage: str = "check") -> Coverage:
+        """The verdicts with the names of the model's file."""
         from opdb.checks.verdicts import check_program
 
         program, samples = self.program, self.samples
@@ -80,11 +80,10 @@ class Judge:
                 progress=self.stages.count,
                 samples=samples,
             )
-            return self.named(coverage), False
+            return self.named(coverage)
         from opdb.execute.compile.quantized_check import quantized_coverage
 
-        coverage = quantized_coverage(program, target, recipe, self.options.dtype, decompose, self.named)
-        return coverage, self.quantize is None
+        return quantized_coverage(program, target, recipe, self.options.dtype, decompose, self.named)
 
     def named(self, coverage: Coverage) -> Coverage:
         """Replaces names by those of the model's file."""

@@ -8,6 +8,7 @@ import typer
 
 from opdb.cli import completion
 from opdb.cli.help import MAINTAIN, App
+from opdb.cli.option_groups import TableOptions, with_option_groups
 from opdb.cli.options import Format, Json
 from opdb.cli.output import print_json, print_rows
 
@@ -86,8 +87,24 @@ def chips(
         print_rows(found, ("qnn_version", "soc_model", "name", "arch", "fp16", "bf16"), Format.table)
 
 
+#: The columns of ``list``, and those that a terminal shows.
+COLUMNS = (
+    "qnn_version",
+    "package",
+    "version",
+    "backend",
+    "operations",
+    "core_api",
+    "build_id",
+    "sha256",
+    "folder",
+)
+FIRST = ("qnn_version", "package", "version", "backend", "operations")
+
+
 @libraries_app.command("list", example="opdb libraries list --json")
-def list_(json: Json = False) -> None:
+@with_option_groups
+def list_(table: TableOptions = TableOptions(), json: Json = False) -> None:
     """List the QNN libraries of this machine.
 
     Each is asked in a process of its own; 'opdb doctor' says what they can do.
@@ -102,17 +119,11 @@ def list_(json: Json = False) -> None:
     if json:
         print_json(found)
     elif found:
-        columns = (
-            "qnn_version",
-            "package",
-            "version",
-            "backend",
-            "operations",
-            "core_api",
-            "build_id",
-            "sha256",
-            "folder",
+        print_rows(
+            [{**row, "sha256": row["sha256"][:12]} for row in found],
+            table.chosen(COLUMNS, "libraries list"),
+            Format.table,
+            layout=table.layout(FIRST),
         )
-        print_rows([{**row, "sha256": row["sha256"][:12]} for row in found], columns, Format.table)
     else:
         raise OpdbError(f"no QNN libraries are here; {CURE}")

@@ -22,10 +22,11 @@ from opdb.core.errors import OpdbError
 from opdb.generated.constants.backends import DEFAULT
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from opdb.catalog.store import Store
     from opdb.catalog.targets.target import Target
+    from opdb.cli.screen_table import Layout
     from opdb.spec.catalog import Catalog
 
 
@@ -171,6 +172,35 @@ class OptimizerOptions:
 
         check_names(self.without)
         check_layout(self.io_layout)
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What a table shows."""
+
+    columns: Annotated[
+        str | None, typer.Option("--columns", metavar="A,B", help="Only these columns, separated by commas.")
+    ] = None
+    wide: Annotated[bool, typer.Option("--wide", help="On a terminal: all columns.")] = False
+    pager: Annotated[bool, typer.Option("--pager", help="On a terminal: show it with $PAGER, or less.")] = (
+        False
+    )
+
+    def chosen(self, known: Sequence[str], what: str) -> list[str]:
+        """The columns to print, of those that ``what`` has.  Raises OpdbError for an unknown one."""
+        if self.columns is None:
+            return list(known)
+        wanted = [c.strip() for c in self.columns.split(",")]
+        for c in wanted:
+            if c not in known:
+                raise OpdbError(f"--columns: '{what}' has no column '{c}'; known: {', '.join(known)}")
+        return wanted
+
+    def layout(self, first: Sequence[str] = ()) -> Layout:
+        """How a terminal shows the table.  ``first``: the columns that answer, by importance."""
+        from opdb.cli.screen_table import Layout
+
+        return Layout(first, self.wide or self.columns is not None, "--wide or --columns A,B", self.pager)
 
 
 @dataclass(frozen=True)

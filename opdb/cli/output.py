@@ -16,6 +16,8 @@ from typing import Any
 
 from opdb.catalog.evidence.status import EXCEPT, NO, YES
 from opdb.cli.options import Format
+from opdb.cli.screen import is_terminal, print_whole
+from opdb.cli.screen_table import Layout, print_table
 from opdb.core.errors import OpdbError
 from opdb.core.names import counted
 from opdb.core.pages import NARROW, broken, style
@@ -28,11 +30,11 @@ _COLORS = {"yes": "yes", "no": "no", "crashed": "no", "hung": "no", "except": "h
 
 
 def print_json(document: Any) -> None:
-    print(json.dumps(document, indent=2, ensure_ascii=False, default=str))
+    print_whole(json.dumps(document, indent=2, ensure_ascii=False, default=str))
 
 
 def print_json_line(document: Any) -> None:
-    print(json.dumps(document, ensure_ascii=False, default=str))
+    print_whole(json.dumps(document, ensure_ascii=False, default=str))
 
 
 @contextmanager
@@ -80,11 +82,13 @@ def print_rows(
     output: Path | None = None,
     types: Mapping[str, str] | None = None,
     notes: Sequence[str] = (),
+    layout: Layout = Layout(),
 ) -> None:
     """Prints rows as a table (without empty columns), CSV, Markdown, HTML, or JSON, as they come.
 
     ``output`` is a file, which Parquet requires; ``types`` are the types of its columns, text by default.  ``notes`` follow
-    a table, Markdown and HTML.
+    a table, Markdown and HTML.  ``layout`` is for a table on a terminal; in a pipe or a file a table has all ``columns``,
+    so that `grep` and `awk` find the same everywhere.
     """
     if format_ is Format.parquet:
         from opdb.cli.parquet import write_parquet
@@ -94,12 +98,12 @@ def print_rows(
         count = write_parquet(output, rows, columns, types or {})
         print(f"{output}: {counted(count, 'row')}", file=sys.stderr)
     elif format_ is Format.table and output is None:
-        _table(rows, columns)
+        _table(rows, columns, layout)
         for note in ("", *notes) if notes else ():
             print(note)
     elif output is None:
         for line in _lines(rows, columns, format_, title, notes):
-            print(line)
+            print_whole(line)
     else:
         from opdb.core.files import written_atomically
 
@@ -203,10 +207,6 @@ def _color(text: str) -> str:
     return "except" if EXCEPT in text else ""
 
 
-def _shown(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> list[str]:
-    return [c for c in columns if any(cell(r[c]) for r in rows)] or list(columns)
-
-
 def _plain(rows: Rows, columns: Sequence[str]) -> Iterator[str]:
     """Lines of plain text, built column by column: equal values in a hundred thousand rows are formatted once."""
     records = [*map(itemgetter(*columns), rows)] if len(columns) > 1 else [(r[columns[0]],) for r in rows]
@@ -233,8 +233,8 @@ def _words(column: Sequence[Any]) -> list[str]:
     return [known[v] for v in column]
 
 
-def _table(rows: Rows, columns: Sequence[str]) -> None:
-    if not sys.stdout.isatty():
+def _table(rows: Rows, columns: Sequence[str], layout: Layout) -> None:
+    if not is_terminal():
         lines = _plain(rows, columns)
         heads = [*islice(lines, 2)]
         first = next(lines, None)
@@ -247,13 +247,4 @@ def _table(rows: Rows, columns: Sequence[str]) -> None:
     if not rows:
         print("no rows", file=sys.stderr)
         return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    shown = _shown(rows, columns)
-    for column in shown:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(cell(row[c]) for c in shown))
-    Console().print(table)
+    print_table(rows, columns, layout, cell)

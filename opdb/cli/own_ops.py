@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from opdb.cli.screen import print_whole
 from opdb.core.errors import OpdbError
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def add(name: str, asked: Asked) -> None:
         clock.say("spec", f"{own.spec} is there{f'; {file} was not read again' if file else ''}")
     else:
         text, left = _draft(name, asked, own)
-        print(text, end="")
+        print_whole(text, end="")
         if not asked.yes and not typer.confirm(f"\nwrite {own.spec}?"):
             print("nothing written")
             raise typer.Exit(1)

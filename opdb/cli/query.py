@@ -13,7 +13,7 @@ import typer
 from opdb.catalog.schema.names import STATUS_COLUMNS
 from opdb.cli import completion
 from opdb.cli.help import ASK, App, Command
-from opdb.cli.option_groups import with_option_groups
+from opdb.cli.option_groups import TableOptions, with_option_groups
 from opdb.cli.options import Db, Format, Json, Ops, store
 from opdb.cli.output import print_rows
 from opdb.core.errors import OpdbError
@@ -38,6 +38,8 @@ SUPPORT = (
     "since",
     *STATUS_COLUMNS,
 )
+#: What a library and opdb's rules disagree about: the columns of --disagree.
+DISAGREEMENT = ("op", "backend", "soc", "sdk", "ours", "validates", "rules", "reasons", "detail", "config")
 
 
 class _Query(Command):
@@ -116,10 +118,7 @@ class QueryOptions:
             help="For support: a row for each SDK, with what was measured; else SDKs with equal rows are ranges in tables.",
         ),
     ] = False
-    columns: Annotated[
-        str | None,
-        typer.Option("--columns", metavar="COLUMNS", help="Only these columns, separated by commas."),
-    ] = None
+    table: TableOptions = TableOptions()
     format_: Annotated[
         Format, typer.Option("--format", metavar="FORMAT", help="table, json, csv, md, html or parquet.")
     ] = Format.table
@@ -142,6 +141,11 @@ class QueryOptions:
         return Filters(
             self.op, self.backend, self.soc, self.sdk, self.dtype, self.torch_op, self.disagree or None
         )
+
+    def by_importance(self, columns: Sequence[str]) -> Sequence[str]:
+        """Columns for a narrow terminal: those with one value, which a filter gives, come last."""
+        of_filters = {"op": self.op, "backend": self.backend or self.soc, "soc": self.soc, "sdk": self.sdk}
+        return sorted(columns, key=lambda c: len(of_filters.get(c) or ()) == 1)
 
     def title(self, question: str) -> str:
         """A title: the question with its filters."""
@@ -181,20 +185,21 @@ def query(
 
         if question != "support":
             raise OpdbError(f"--pivot turns 'support' into a table of ops and targets, not '{question}'")
-        table = turned(rows, by_soc=bool(options.soc))
-        rows, chosen = table.rows, table.columns
-        notes = errata_notes(catalog, table.errata)
-    columns = options.columns
+        turned_rows = turned(rows, by_soc=bool(options.soc))
+        rows, chosen = turned_rows.rows, turned_rows.columns
+        notes = errata_notes(catalog, turned_rows.errata)
+    table, first = options.table, () if options.pivot else options.by_importance(found.first)
     format_ = Format.json if options.json else options.format_
     if question == "support" and not options.pivot and format_ in FOR_PEOPLE and not options.each_sdk:
-        chosen = _chosen(columns, chosen, question) if columns else list(SUPPORT)
+        chosen = table.chosen(chosen, question) if table.columns else list(SUPPORT)
         rows = by_range(rows, chosen)
-    if options.disagree and not options.json and columns is None:
-        columns = "op,backend,soc,sdk,ours,validates,rules,reasons,detail,config"
-    if columns:
-        chosen = _chosen(columns, chosen, question)
+    if options.disagree and not options.json and table.columns is None:
+        chosen, first = list(DISAGREEMENT), DISAGREEMENT
+    if table.columns is not None:
+        chosen = table.chosen(chosen, question)
         rows = ({c: row[c] for c in chosen} for row in rows)
-    print_rows(rows, chosen, format_, options.title(question), options.output, types, notes)
+    layout = table.layout(first)
+    print_rows(rows, chosen, format_, options.title(question), options.output, types, notes, layout)
 
 
 def _renamed(question: str, disagree: bool) -> str:
@@ -205,11 +210,3 @@ def _renamed(question: str, disagree: bool) -> str:
     if new != question:
         print(f"opdb: the question '{question}' is called '{new}' now", file=sys.stderr)
     return new
-
-
-def _chosen(columns: str, known: Sequence[str], question: str) -> list[str]:
-    wanted = [c.strip() for c in columns.split(",")]
-    for c in wanted:
-        if c not in known:
-            raise OpdbError(f"--columns: '{question}' has no column '{c}'; known: {', '.join(known)}")
-    return wanted

@@ -9,6 +9,7 @@ import typer
 from opdb.cli.help import BUILD, App
 from opdb.cli.options import Json
 from opdb.cli.output import print_json
+from opdb.cli.screen import print_whole
 
 recipe_app = App(
     "recipe", example="opdb recipe show 8a8w", help="How models are quantized: recipes by name, or in a file."
@@ -46,4 +47,4 @@ def show(
     if json:
         print_json(said)
     else:
-        print(dump_data(said), end="")
+        print_whole(dump_data(said), end="")

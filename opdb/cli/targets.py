@@ -41,11 +41,9 @@ class SeveralTargetsOptions:
 
     def targets(self) -> list[Target]:
         """Each chip with each SDK, chips first, none twice; see ``ErrataOptions.target`` for what it raises."""
-        made = [
-            self.errata.target(self.backend, soc, sdk)
-            for soc in listed(self.soc) or [None]
-            for sdk in listed(self.sdk) or [None]
-        ]
+        socs: list[str | None] = [*listed(self.soc)] or [None]
+        sdks: list[str | None] = [*listed(self.sdk)] or [None]
+        made = [self.errata.target(self.backend, soc, sdk) for soc in socs for sdk in sdks]
         for target in made:
             target.context()  # raises for an unknown SDK before the model is loaded
         return list(dict.fromkeys(made))

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+\w?")
 #: Names up to this length have no typos: most of them are one letter away from each other.
 _SHORT = 2
+#: Names up to this length begin as they were meant: NPU is not CPU.
+_WORD = 3
 #: The shortest name that may stand for a longer one that begins or ends with it.
 _PART = 3
 
@@ -53,7 +55,7 @@ def _rank(name: str, known: str) -> tuple[int, int] | None:
     a, b = name.lower(), known.lower()
     if a == b:
         return 0, 0
-    edits = _edits(a, b, _allowed(a, b))
+    edits = _edits(a, b, 0 if max(len(a), len(b)) <= _WORD and a[:1] != b[:1] else _allowed(a, b))
     if edits is not None:
         return 1, edits
     if _words(name) == _words(known) or _abbreviated(a, b):

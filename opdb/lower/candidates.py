@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Protocol, TypeVar
 
-from opdb.core.guess import guesses
 from opdb.generated.builders import TARGETS
 from opdb.lower.cost import MODELED, Prices
+from opdb.lower.qnn_names import has_op
 from opdb.runtime import direct
 from opdb.runtime.forms import Form, Lowered, Reason
 
@@ -27,6 +27,14 @@ CONTROL_FLOW = {
     "scan": "QNN's graphs have no loops (scan): write it as a Python loop, which the export unrolls",
     "associative_scan": "QNN's graphs have no loops (associative_scan): write it as a Python loop, which the export unrolls",
 }
+#: PyTorch's ways into and out of complex numbers, and the fix.
+COMPLEX = (
+    "aten.view_as_complex.default",
+    "aten.view_as_real.default",
+    "aten.complex.default",
+    "aten.polar.default",
+)
+NO_COMPLEX = "QNN has no complex numbers: compute with the real and the imaginary part, e.g. RoPE with the two halves of each head"
 
 
 class Candidate(Protocol):
@@ -53,15 +61,17 @@ def mapped(torch_target: str) -> bool:
 
 @cache
 def unmapped_reason(torch_target: str) -> Reason:
-    """Why there is no candidate; names the nearest target that has one: another overload, or a similar name."""
+    """Why there is no candidate: whether QNN has an op for the target; and another overload that has a candidate."""
     if torch_target in CONTROL_FLOW:
         return Reason("", "", CONTROL_FLOW[torch_target])
+    if torch_target in COMPLEX:
+        return Reason("", "", NO_COMPLEX)
     packets = {t.rpartition(".")[0]: t for t in reversed(TARGETS)}
     packet = torch_target.rpartition(".")[0]
-    close = [p for p in (packet, packet.rstrip("_")) if p in packets]
-    close += guesses(packet, packets)
-    nearest = f"; the nearest that one maps is {packets[close[0]]}" if close else ""
-    return Reason("", "", f"no spec maps {torch_target}{nearest}")
+    overloads = [packets[p] for p in (packet, packet.rstrip("_")) if p in packets]
+    if overloads:
+        return Reason("", "", f"opdb does not map {torch_target}; it maps {overloads[0]}")
+    return Reason("", "", has_op(torch_target, "this operator"))
 
 
 def cheapest(

@@ -24,6 +24,7 @@ from opdb.lower.in_steps_of_x import IN_STEPS_OF_X, InStepsOfX
 from opdb.lower.obey import between_conversions, obeyed
 from opdb.lower.prices import prices_of
 from opdb.lower.ranges import unranged
+from opdb.lower.reasons import mattering
 from opdb.lower.violations import REMEMBERED, erratum_reason, hits, judge, refuses, tensors, violations
 from opdb.lower.workarounds import OF_VALUES, Surroundings, surroundings_of
 from opdb.lower.wrapping import WrappedForm
@@ -64,7 +65,7 @@ def lower(
             reasons += found
         if lowered is not None:
             return _with_notes(lowered, reasons, target)
-    return Rejected(tuple(dict.fromkeys(reasons)))
+    return Rejected(mattering(reasons))
 
 
 def _ways(view: NodeView) -> Iterator[tuple[NodeView, str]]:

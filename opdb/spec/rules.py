@@ -18,21 +18,25 @@ if TYPE_CHECKING:
 At = tuple[str | int, ...]
 
 
-def dump(model: BaseModel) -> str:
-    """The canonical YAML of a model: short spellings, fields in the order of the file format."""
+#: Longer than any line of a spec.
+ANY = 4096
+
+
+def dump(model: BaseModel, width: int = ANY) -> str:
+    """The canonical YAML of a model: short spellings, fields in the order of the file format; ``width``: of its lines."""
     data = model.model_dump(mode="json")
     if "op" in data or "base" in data:
         data = shortened(data)
     if "erratum" not in data:  # in an erratum, op is not the name
         first = ("op", "base", "family", "backend", "package", "extends")
         data = {k: data[k] for k in first if k in data} | {k: v for k, v in data.items() if k not in first}
-    return dump_data(data)
+    return dump_data(data, width)
 
 
-def dump_data(data: Any) -> str:
-    """The canonical YAML text: two spaces, lists of plain values, rows and samples on one line."""
+def dump_data(data: Any, width: int = ANY) -> str:
+    """The canonical YAML text: two spaces, lists of plain values, rows and samples on one line of at most ``width`` columns."""
     yaml = YAML(typ="rt", pure=True)
-    yaml.width, yaml.default_flow_style = 4096, False
+    yaml.width, yaml.default_flow_style = width, False
     yaml.indent(mapping=2, sequence=4, offset=2)
     out = io.StringIO()
     yaml.dump(_styled(data, ()), out)

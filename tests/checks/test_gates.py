@@ -70,5 +70,5 @@ def test_the_condition_alone_decides_the_exit_code() -> None:
     assert check("--fail-on", "cpu>1").returncode == 0
     hit = check("--fail-on", "cpu>1", "--fail-on", "host>0")
     assert hit.returncode == 1
-    assert hit.stderr.splitlines()[-1] == "--fail-on host>0: nodes whose operator no spec maps: 1"
+    assert hit.stderr.splitlines()[-1] == "--fail-on host>0: nodes whose operator opdb does not map: 1"
     assert check("--fail-on", "cpu>0", "--strict").returncode == 2

@@ -123,7 +123,7 @@ def test_markdown_is_a_table_of_all_nodes(coverage: Coverage) -> None:
     nodes = got[got.index("## Nodes") + 4 :]
     assert len(nodes) == len(coverage.rows)
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in nodes} == {9}
-    assert any("| aten.special_erfcx.default | host | 2 |" in line for line in got)
+    assert any("| aten.special\\_erfcx.default | host | 2 |" in line for line in got)
 
 
 def test_the_page_is_well_formed_and_has_every_row(coverage: Coverage) -> None:
@@ -217,6 +217,6 @@ def test_the_table_has_each_warning_counted_by_strict() -> None:
 
     coverage = check_program(export(Truths(), (torch.randn(2, 2, 2, 2, 2),)), Target("HTP", "SM8650"))
     told = [line.strip() for line in table(coverage) if "warning" in line]
-    assert any(line.startswith("warning: Cast.H1: ") for line in told)
+    assert any(re.match(r"warning: \w+: Cast\.H1: ", line) for line in told)
     assert told[-1].startswith(f"{coverage.warnings} nodes that a rule warns of")
     assert sum(line.startswith("warning: ") for line in told) >= coverage.warnings

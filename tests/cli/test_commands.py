@@ -281,7 +281,7 @@ def test_the_model_of_the_guide_is_supported(opdb: Run) -> None:
 @pytest.mark.parametrize(
     ("form", "start"),
     [
-        ("table", "supported"),
+        ("table", "Both nodes run on the NPU"),
         ("json", "{"),
         ("md", "# opdb.plugins.executorch.demo"),
         ("html", "<!doctype html>"),
@@ -293,7 +293,8 @@ def test_check_writes_its_report_to_a_file(opdb: Run, tmp_path: Path, form: str,
     assert printed.returncode == written.returncode == 0
     assert printed.stdout.startswith(start) and written.stdout == ""
     assert (tmp_path / "report").read_text() == printed.stdout
-    assert written.stderr.startswith("2 nodes: 2 supported")
+    answer = "Both nodes run on the NPU (HTP SM8650), in 1 graph."
+    assert written.stderr.startswith(f"{answer}\n2 nodes: 2 supported")
 
 
 @pytest.mark.torch

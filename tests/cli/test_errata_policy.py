@@ -80,7 +80,7 @@ def test_check_names_avoided_and_warned_errata(here: Here, model: str) -> None:
 
 def test_a_marketing_name_has_the_errata_of_its_chip(here: Here, model: str) -> None:
     by_name = here("check", model, "--soc", "8 Gen 3")
-    assert by_name.out == here("check", model, *SM8650).out and " on HTP SM8650" in by_name.out
+    assert by_name.out == here("check", model, *SM8650).out and " (HTP SM8650)" in by_name.out
 
 
 def test_strict_check_counts_warnings(here: Here, model: str) -> None:

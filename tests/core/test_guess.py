@@ -50,6 +50,7 @@ def test_the_likeliest_kind_wins() -> None:
     assert guesses("relu", ["Prelu", "Relu"], 2) == ["Relu"]
     assert guesses("float32", ["f16", "f32", "i32"]) == ["f32"]
     assert guesses("yy", ["x", "y"]) == ["y"]
+    assert guesses("NPU", ["CPU", "GPU"]) == [] and guesses("HPT", ["CPU", "HTP"]) == ["HTP"]
     assert guesses("C2", ["C1", "x"]) == guesses("e", ["n", "x"]) == []
     assert guesses("Rely", ["Relu", "Relu1"], 2) == ["Relu"]
 

@@ -24,7 +24,9 @@ def test_nouns_follow_their_number() -> None:
 
 
 #: A count and its plural in a message, e.g. f"{len(nodes)} nodes".
-COUNT = re.compile(r"\A (?:more )?(nodes|graphs|records|files|ops|cases|results|rows|tensors|calls|cells|runs|models|pairs|samples)\b")
+COUNT = re.compile(
+    r"\A (?:more )?(nodes|graphs|records|files|ops|cases|results|rows|tensors|calls|cells|runs|models|pairs|samples)\b"
+)
 
 
 def test_no_message_puts_a_plural_behind_a_length() -> None:

@@ -24,13 +24,17 @@ __all__ = ["QUESTIONS", "Filters", "Question", "Row", "agreement_of", "ask", "er
 
 @dataclass(frozen=True)
 class Question:
-    """A question, the keys of its rows in order, and the filters it accepts."""
+    """A question, the keys of its rows in order, and the filters it accepts.
+
+    ``first``: the columns that answer it, by importance, which a terminal shows; () for all.
+    """
 
     name: str
     about: str
     columns: tuple[str, ...]
     answer: Callable[[View], Iterable[Row]]
     filters: tuple[str, ...]
+    first: tuple[str, ...] = ()
 
     @property
     def view(self) -> str:
@@ -39,9 +43,14 @@ class Question:
 
 
 def _question(
-    name: str, about: str, columns: str, answer: Callable[[View], Iterable[Row]], filters: str
+    name: str,
+    about: str,
+    columns: str,
+    answer: Callable[[View], Iterable[Row]],
+    filters: str,
+    first: str = "",
 ) -> Question:
-    return Question(name, about, tuple(columns.split()), answer, tuple(filters.split()))
+    return Question(name, about, tuple(columns.split()), answer, tuple(filters.split()), tuple(first.split()))
 
 
 _STATUSES = " ".join(STATUS_COLUMNS)
@@ -54,6 +63,7 @@ QUESTIONS: dict[str, Question] = {
             "op package extends inputs params outputs backends torch rules kernel summary source",
             definitions.ops,
             "op backend torch_op",
+            "op summary backends torch kernel",
         ),
         _question(
             "params",
@@ -61,6 +71,7 @@ QUESTIONS: dict[str, Question] = {
             "op param type dtype dims optional default kind enum inherited doc",
             definitions.params,
             "op dtype",
+            "op param type optional default doc",
         ),
         _question(
             "types",
@@ -68,6 +79,7 @@ QUESTIONS: dict[str, Question] = {
             "op backend config type_row cells since until needs source",
             definitions.types,
             "op backend sdk dtype torch_op",
+            "op backend type_row cells since until needs",
         ),
         _question(
             "torch",
@@ -75,6 +87,7 @@ QUESTIONS: dict[str, Question] = {
             "torch_op form ops decomposition when why inputs absent params outputs ignored family place source",
             definitions.torch,
             "op torch_op",
+            "torch_op ops form when why",
         ),
         _question(
             "rules",
@@ -82,6 +95,7 @@ QUESTIONS: dict[str, Question] = {
             "op rule backend kind strength unchecked when expression why inherited source",
             definitions.rules,
             "op backend",
+            "rule expression strength backend why when",
         ),
         _question(
             "backends",
@@ -89,6 +103,7 @@ QUESTIONS: dict[str, Question] = {
             "backend about id letter library asked chips ops context",
             definitions.backends,
             "backend",
+            "backend about library asked chips ops context",
         ),
         _question(
             "socs",
@@ -96,6 +111,7 @@ QUESTIONS: dict[str, Question] = {
             "soc names hexagon htp floats simulated vtcm_mb soc_model soc_ids libraries htp_arch fp16 bf16",
             definitions.socs,
             "soc",
+            "soc names htp_arch fp16 bf16 soc_model libraries",
         ),
         _question(
             "errata",
@@ -103,6 +119,7 @@ QUESTIONS: dict[str, Question] = {
             "erratum backend op title effect cause since until arch socs execution workaround cost seen",
             definitions.errata,
             "op backend soc sdk torch_op",
+            "erratum op title effect workaround since until arch",
         ),
         _question(
             "support",
@@ -112,6 +129,7 @@ QUESTIONS: dict[str, Question] = {
             " library measured execution source",
             evidence.support,
             "op backend soc sdk dtype torch_op",
+            "op status cells why soc sdk type_row backend since errata",
         ),
         _question(
             "evidence",
@@ -121,6 +139,7 @@ QUESTIONS: dict[str, Question] = {
             " measured host generator seed case_limit origin",
             evidence.evidence,
             "op backend soc sdk torch_op",
+            "op torch_op furthest soc sdk type_row backend reason errata validates finalizes executes matches",
         ),
         _question(
             "runs",
@@ -130,6 +149,7 @@ QUESTIONS: dict[str, Question] = {
             " executor_version",
             evidence.runs,
             "op backend soc sdk dtype disagree",
+            "op type_row backend soc sdk ours validates finalizes executes matches code_name reasons",
         ),
         _question(
             "agreement",
@@ -138,6 +158,7 @@ QUESTIONS: dict[str, Question] = {
             " crashed percent package package_version",
             evidence.agreement,
             "op backend soc sdk",
+            "op backend soc sdk percent n we_accept_it_rejects we_reject_it_accepts undecided crashed",
         ),
         _question(
             "census",
@@ -146,6 +167,7 @@ QUESTIONS: dict[str, Question] = {
             " package package_version",
             evidence.census,
             "op backend soc sdk",
+            "op backend soc sdk furthest stopped code_name asked validates finalizes executes",
         ),
         _question(
             "coverage",
@@ -153,6 +175,7 @@ QUESTIONS: dict[str, Question] = {
             "op rule backend stated python c positive negative executed implied_by",
             evidence.coverage,
             "op backend",
+            "rule backend positive negative executed implied_by",
         ),
     )
 }

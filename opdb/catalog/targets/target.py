@@ -12,12 +12,14 @@ from opdb.catalog.targets.sdks import known_sdk
 from opdb.core.errors import OpdbError
 from opdb.core.guess import did_you_mean
 from opdb.core.sdk import sdk_number
-from opdb.generated.constants.backends import BACKENDS, Backend, Context
+from opdb.generated.constants.backends import BACKENDS, DEFAULT, Backend, Context
 from opdb.generated.constants.sdks import DEFAULT_SDK, SDKS
 from opdb.generated.constants.socs import SOCS
 
 #: Soc.libraries of a chip that no library opens.
 NO_LIBRARY = "none"
+#: What people call the NPU; QNN's backend for it is DEFAULT.
+NPU = ("NPU", "HEXAGON")
 EXECUTIONS = ("device", "emulator")
 POLICIES = ("avoid", "warn", "ignore")
 #: Up to NO_FLOATS HTP has almost no floats; a float graph that will be quantized is judged as on FLOATS.
@@ -150,7 +152,8 @@ def backend_name(name: str) -> str:
     """The canonical spelling of a backend.  Raises OpdbError that lists the known ones."""
     if name.upper() in BACKENDS:
         return name.upper()
-    hint = did_you_mean(name, BACKENDS, lists=f"known: {', '.join(BACKENDS)}")
+    meant = DEFAULT if name.upper() in NPU else name
+    hint = did_you_mean(meant, BACKENDS, lists=f"known: {', '.join(BACKENDS)}")
     raise OpdbError(f"unknown backend '{name}'{hint}")
 
 

@@ -96,7 +96,7 @@
   $("open").onclick = () => setAll(() => true);
   $("cpu").onclick = () => setAll(f => f.left > 0);
   $("cpu").hidden = !tree.left;
-  $("legend").append(...[["supported", data.place + ", graph 1", "runs on the backend, in the QNN graph of that number"], ["rejected", "CPU: rejected", "every form is refused"], ["host", "CPU: host", "no spec maps the operator"]].map(
+  $("legend").append(...[["supported", data.place + ", graph 1", "runs on " + data.place + ", in the QNN graph of that number"], ["rejected", "CPU: rejected", "QNN has an op for it, but not with these types, shapes or values"], ["host", "CPU: host", "QNN has no op for it that opdb knows"]].map(
     ([kind, words, meaning]) => el("li", { className: kind }, el("span", { className: "place", textContent: words }), meaning)),
     ...(rows.some(r => r.types) ? [["bits8", "8 bits"], ["bits16", "16 bits"], ["floats", "floats"]].map(([kind, words]) => el("li", {}, el("span", { className: "types " + kind, textContent: words }), "what it computes in")) : []),
     el("li", {}, svg("svg", { width: 34, height: 8, "aria-hidden": "true" }, svg("path", { d: "M0 4H34", stroke: "currentColor", "stroke-width": 2, "stroke-dasharray": "5 3" })), "data moves between QNN graphs, or to or from the CPU"));

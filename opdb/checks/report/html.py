@@ -6,14 +6,13 @@ thousands of nodes opens at once.
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from opdb.core import pages
 from opdb.checks.coverage import VERDICTS, Coverage, Row
 from opdb.checks.report.folds import Fold, folded
-from opdb.checks.report.plain import COUNTED, summary, told
+from opdb.checks.report.plain import COUNTED, LEFT, WHY, by_operator, notes, told, why
 from opdb.judge.errata.report import amount
 from opdb.core.pages import text
 
@@ -26,7 +25,7 @@ def page(coverage: Coverage, title: str) -> str:
     place = " ".join(p for p in (coverage.backend, coverage.soc, coverage.sdk and f"SDK {coverage.sdk}") if p)
     parts = {
         "TITLE": text(f"{title} on {place}"),
-        "SUMMARY": "".join(f"<p>{text(line)}</p>" for line in summary(coverage)) + f'<p class="quiet">{text(COUNTED)}</p>',
+        "SUMMARY": _summary(coverage),
         "TILES": _tiles(coverage),
         "LEFT": _left(coverage),
         "STYLE": pages.style(pages.resource("page.css", __package__)),
@@ -82,12 +81,24 @@ def _tiles(coverage: Coverage) -> str:
         cost = coverage.cost(verdict)
         share = f"{amount(cost['flops'])} of {amount(whole['flops'])} FLOPs, {amount(cost['bytes'])} bytes"
         found.append(f'<li class="{verdict}"><b>{cost["nodes"]}</b> {verdict}<br><span>{share}</span></li>')
-    found.append(f"<li><b>{coverage.partitions}</b> graphs</li>")
+    found.append(f"<li><b>{coverage.partitions}</b> graph{'s' * (coverage.partitions != 1)}</li>")
     return "".join(found)
 
 
+def _summary(coverage: Coverage) -> str:
+    """The answer, and notes."""
+    said = [coverage.about] if coverage.about else []
+    lines = "".join(f"<p>{text(line)}</p>" for line in (*said, *notes(coverage)))
+    return f"<p><strong>{text(coverage.answer.sentence)}</strong></p>{lines}"
+
+
 def _left(coverage: Coverage) -> str:
-    """A table of the nodes that fall back to the CPU, for a reader without scripts."""
-    left = Counter((r.target, r.verdict, "; ".join(told(r))) for r in coverage.rows if r.verdict != "supported")
-    lines = [[target, verdict, str(n), why] for (target, verdict, why), n in left.most_common(200)]
-    return pages.table(("operator", "verdict", "nodes", "reasons"), lines, (2,)) if lines else ""
+    """Why nodes fall back to the CPU, and which operators; "" if none does."""
+    if coverage.complete:
+        return ""
+    return (
+        '<section class="left" aria-labelledby="h-why"><h2 id="h-why">Why nodes fall back to the CPU</h2>'
+        f'{pages.table(WHY, list(why(coverage)), (0,))}</section>\n'
+        '<section class="left" aria-labelledby="h-left"><h2 id="h-left">Left to the CPU</h2>'
+        f'{pages.table(LEFT, list(by_operator(coverage)), (2, 3, 4))}<p class="quiet">{text(COUNTED)}</p></section>'
+    )

@@ -48,7 +48,7 @@ def _add_suite(
         name = {"classname": _text(f"{head}{row.module or row.target}"), "name": _text(row.node)}
         case = ElementTree.SubElement(suite, "testcase", name | at)
         if row.verdict != "supported":
-            reasons = told(row) or ["no spec maps this operator"]
+            reasons = told(row) or ["opdb does not map this operator"]
             failure = ElementTree.SubElement(
                 case, "failure", {"type": row.verdict, "message": _text(f"{row.target}: {reasons[0]}")}
             )

@@ -1,17 +1,18 @@
-"""A coverage as a table for terminals, and as Markdown."""
+"""A coverage as text, and as Markdown: the answer first, then why nodes fall back to the CPU, and which."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from opdb.checks.answer import Reason, main_reason
 from opdb.checks.coverage import VERDICTS, Coverage, Row
 from opdb.judge.errata.records import RECORDS
 from opdb.judge.errata.report import amount
 from opdb.core.names import counted
 
-#: The most nodes that a line of ``left`` names.
-MANY = 5
+#: The most nodes that are listed for a reason, and named in the line of a note.
+MANY, FEW = 20, 5
 #: Prefixes of rules about values that do not fit a type (opdb.checks.range_warnings).
 RANGES = ("FP16.", "INT32.")
 #: A report's explanation of its FLOPs and bytes.
@@ -22,12 +23,58 @@ COUNTED = (
 
 
 def table(coverage: Coverage, verbose: bool = False) -> Iterator[str]:
-    """One line for each node, and below a rejected one its reasons, or the earlier node with the same reasons; the summary is last.
+    """The answer, why nodes fall back to the CPU, which ones, and notes on the others.
 
-    ``verbose``: each broken rule in full.
+    ``verbose``: all nodes, with each broken rule in full, and the totals.
     """
+    answer = coverage.answer
+    yield answer.sentence
     if coverage.about:
         yield coverage.about
+    if answer.reasons:
+        yield from ("", "Why nodes fall back to the CPU:")
+        for reason in answer.reasons:
+            yield f"  {reason.line}"
+            if reason.more:
+                yield f"    {'cure' if reason.cure else 'more'}: {reason.more}"
+    if verbose:
+        yield from ("", "All nodes:", *_all_nodes(coverage), "", *_totals(coverage))
+    elif answer.reasons:
+        yield from ("", "Left to the CPU:", *_left(answer.reasons))
+    if told := [*([] if verbose else _told_of(coverage)), *notes(coverage)]:
+        yield from ("", *told)
+    if not verbose and (taken := coverage.count("supported")) and not coverage.complete:
+        yield from ("", f"-v lists the other {counted(taken, 'node')}, too.")
+
+
+def _left(reasons: Sequence[Reason]) -> Iterator[str]:
+    """A line for each node that falls back, in groups of one reason; what it breaks if its values are others than the first one's."""
+    rows = [row for reason in reasons for row in reason.rows[:MANY]]
+    width, of = max(len(r.node) for r in rows), max(len(r.target) for r in rows)
+    for reason in reasons:
+        for row in reason.rows[:MANY]:
+            at = " ".join(p for p in (row.module, row.line) if p)
+            yield f"  {row.node:{width}}  {row.target:{of}}{'  at ' if at else ''}{at}".rstrip()
+            if (why := main_reason(row)["brief"]) != reason.text:
+                yield f"  {'':{width}}  {why}"
+        if (more := len(reason.rows) - MANY) > 0:
+            yield f"  and {more} more for the same reason"
+
+
+def _told_of(coverage: Coverage) -> Iterator[str]:
+    """A line for each note and warning on supported nodes, with the nodes."""
+    nodes: dict[str, list[str]] = {}
+    for row in coverage.rows:
+        for what in (*(f"note: {said}" for said in row.said), *(f"warning: {w}" for w in warned(row))):
+            nodes.setdefault(what, []).append(row.node)
+    for what, names in nodes.items():
+        some = ", ".join(names[:FEW]) + (f" and {len(names) - FEW} more" if len(names) > FEW else "")
+        kind, _, text = what.partition(": ")
+        yield f"{kind}: {some}: {text}"
+
+
+def _all_nodes(coverage: Coverage) -> Iterator[str]:
+    """One line for each node, and below a rejected one its reasons in full, or the earlier node with the same reasons."""
     width = max((len(r.node) for r in coverage.rows), default=4)
     quantized = coverage.any_quantized
     first: dict[tuple[str, ...], str] = {}
@@ -41,42 +88,38 @@ def table(coverage: Coverage, verbose: bool = False) -> Iterator[str]:
             yield f"{'':10}   warning: {warning}"
         if r.verdict == "supported":
             continue
-        refused = tuple(_refused(r, verbose))
+        refused = tuple(_refused(r, verbose=True))
         above = first.setdefault(refused, r.node)
         for line in refused if above == r.node or not refused else (f"for the same reasons as {above}",):
             yield f"{'':10}   {line}"
         if r.module or r.line:
             yield f"{'':10}   at {' '.join(p for p in (r.module, r.line) if p)}"
-    yield from summary(coverage)
-
-
-def left(coverage: Coverage) -> Iterator[str]:
-    """A line for each reason that nodes have no form, or stay in floats, and the summary; nodes supported as they are have none."""
-    yield coverage.about
-    nodes: dict[tuple[str, str], list[str]] = {}
-    for r in coverage.rows:
-        reasons = ["; ".join(dict.fromkeys(map(_reason, r.reasons)))] if r.verdict != "supported" else r.said
-        for reason in (*reasons, *(f"warning: {w}" for w in warned(r))):
-            nodes.setdefault((r.verdict, reason), []).append(r.node)
-    for (verdict, reason), names in nodes.items():
-        some = ", ".join(names[:MANY]) + (f" and {len(names) - MANY} more" if len(names) > MANY else "")
-        yield f"{verdict:10} {some}: {reason}"
-    yield from summary(coverage)
 
 
 def summary(coverage: Coverage) -> Iterator[str]:
-    """Nodes by verdict, graphs, work on the CPU, and the errata of the library that were met."""
+    """The answer, nodes by verdict, work on the CPU, and notes."""
+    yield coverage.answer.sentence
+    yield from _totals(coverage)
+    yield from notes(coverage)
+
+
+def _totals(coverage: Coverage) -> Iterator[str]:
+    """Nodes by verdict, and the work on the CPU."""
     counts = ", ".join(f"{coverage.count(v)} {v}" for v in VERDICTS)
-    graphs = counted(coverage.partitions, "graph")
-    yield f"{counted(len(coverage.rows), 'node')}: {counts}; {graphs} on {coverage.backend} {coverage.soc or ''}".rstrip()
+    graphs = f"{counted(coverage.partitions, 'graph')} on {coverage.backend} {coverage.soc or ''}".rstrip()
+    yield f"{counted(len(coverage.rows), 'node')}: {counts}; {graphs}"
     if not coverage.complete:
         yield f"on the CPU: {on_cpu(coverage)}"
+
+
+def notes(coverage: Coverage) -> Iterator[str]:
+    """How many nodes compute otherwise than the model says or have warnings, and the errata of the library that were met."""
     if told := sum(bool(r.said) for r in coverage.rows):
         yield f"{told} {_nodes(told)} not compute as {'the recipe' if coverage.quantize else 'the model'} says; the lines above tell why"
     if numbers := sum(bool(out_of_range(r)) for r in coverage.rows):
-        yield f"{counted(numbers, 'node')} with values that do not fit fp16 or int32; see the warning below each"
+        yield f"{counted(numbers, 'node')} with values that do not fit fp16 or int32; see the warnings"
     if rules := sum(bool(_of_rules(r)) for r in coverage.rows):
-        yield f"{counted(rules, 'node')} that a rule warns of; see the warning below each"
+        yield f"{counted(rules, 'node')} that a rule warns of; see the warnings"
     for erratum in coverage.errata():
         yield erratum.text
 
@@ -118,27 +161,53 @@ def _share(part: int, whole: int) -> str:
 
 
 def markdown(coverage: Coverage, title: str) -> Iterator[str]:
-    """Summary, unsupported nodes by ATen target, and all nodes."""
+    """The answer, why nodes fall back to the CPU, which operators, notes, and all nodes."""
     place = " ".join(p for p in (coverage.backend, coverage.soc, coverage.sdk and f"SDK {coverage.sdk}") if p)
-    yield from (f"# {escaped(title)} on {place}", "")
+    answer = coverage.answer
+    yield from (f"# {escaped(title)} on {place}", "", f"**{escaped(answer.sentence)}**", "")
     if coverage.about:
-        yield f"- {escaped(coverage.about)}"
-    for line in summary(coverage):
+        yield from (escaped(coverage.about), "")
+    if answer.reasons:
+        yield from ("## Why nodes fall back to the CPU", "", *_table(WHY, why(coverage)), "")
+        yield from ("## Left to the CPU", "", *_table(LEFT, by_operator(coverage)), "")
+    for line in (*_totals(coverage), *notes(coverage)):
         yield f"- {escaped(line)}"
     yield from ("", COUNTED, "")
-    left = [r for r in coverage.rows if r.verdict != "supported"]
-    if left:
-        yield from ("## Left to the CPU", "", "| target | verdict | nodes | FLOPs | bytes |", "|---|---|---|---|---|")
-        for (target, verdict), n in Counter((r.target, r.verdict) for r in left).most_common():
-            rows = [r for r in left if (r.target, r.verdict) == (target, verdict)]
-            sums = (amount(sum(r.flops or 0 for r in rows)), amount(sum(r.bytes or 0 for r in rows)))
-            yield f"| {target} | {verdict} | {n} | {sums[0]} | {sums[1]} |"
-        yield ""
-    yield from ("## Nodes", "", "| node | target | verdict | ops or reasons | FLOPs | bytes | module | line |")
-    yield "|---|---|---|---|---|---|---|---|"
-    for r in coverage.rows:
-        cells = (r.node, r.target, r.verdict, "; ".join(told(r)), amount(r.flops), amount(r.bytes), r.module, r.line)
+    yield from ("## Nodes", "")
+    yield from _table(
+        ("node", "target", "verdict", "ops or reasons", "FLOPs", "bytes", "module", "line"),
+        (
+            (r.node, r.target, r.verdict, "; ".join(told(r)), amount(r.flops), amount(r.bytes), r.module, r.line)
+            for r in coverage.rows
+        ),
+    )
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(heads)} |"
+    yield "|" + "---|" * len(heads)
+    for cells in rows:
         yield "| " + " | ".join(escaped(c) for c in cells) + " |"
+
+
+#: The columns of ``why`` and of ``by_operator``.
+WHY = ("nodes", "reason", "cure", "operators")
+LEFT = ("target", "verdict", "nodes", "FLOPs", "bytes")
+
+
+def why(coverage: Coverage) -> Iterator[tuple[str, ...]]:
+    """A row of WHY for each reason that nodes fall back to the CPU."""
+    for r in coverage.answer.reasons:
+        yield str(len(r.rows)), r.words, r.more, ", ".join(r.operators)
+
+
+def by_operator(coverage: Coverage) -> Iterator[tuple[str, ...]]:
+    """A row of LEFT for each operator that falls back to the CPU."""
+    left = [r for r in coverage.rows if r.verdict != "supported"]
+    for (target, verdict), n in Counter((r.target, r.verdict) for r in left).most_common():
+        rows = [r for r in left if (r.target, r.verdict) == (target, verdict)]
+        sums = (amount(sum(r.flops or 0 for r in rows)), amount(sum(r.bytes or 0 for r in rows)))
+        yield target, verdict, str(n), *sums
 
 
 def told(row: Row) -> list[str]:

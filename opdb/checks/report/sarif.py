@@ -56,7 +56,7 @@ def _run(coverage: Coverage, model: str, head: str) -> dict[str, Any]:
 def _results(row: Row, model: str, head: str) -> Iterator[dict[str, Any]]:
     if row.verdict != "supported":
         rule = next((r["rule"] for r in row.reasons if r["rule"]), UNMAPPED)
-        text = "; ".join(told(row)) or "no spec maps this operator"
+        text = "; ".join(told(row)) or "opdb does not map this operator"
         yield _result(row, model, rule, "error", f"{head}{row.node} ({row.target}) falls back to the CPU: {text}")
     for warning in row.warnings:
         text = f"{head}{row.node} ({row.target}): {warning['brief']}"

@@ -93,7 +93,7 @@ def _cell(row: Row | None) -> str:
         return "not in this graph"
     if row.verdict == "supported":
         return f"{row.verdict}: {' -> '.join(row.ops)}"
-    return f"{row.verdict}: {'; '.join(told(row)) or 'no spec maps this operator'}"
+    return f"{row.verdict}: {'; '.join(told(row)) or 'opdb does not map this operator'}"
 
 
 def place(row: Row) -> str:

@@ -55,6 +55,7 @@ def lowered(
     (opdb.lower.passes.image_io).  Raises OpdbError for an unknown pass or layout.
     """
     from opdb.checks.graph import build_part, supported_part
+    from opdb.checks.graph_errata import with_errata_of
     from opdb.checks.verdicts import read_and_check
     from opdb.lower.passes import channels_last, check_layout, check_names, optimize
 
@@ -64,13 +65,17 @@ def lowered(
     read, coverage = read_and_check(program, target, float_dtype, decompose)
     if not coverage.complete:
         rest = supported_part(read, coverage.lowered, name) if incomplete else None
-        return coverage, None if rest is None else optimize(rest, target, without).graph
+        if rest is None:
+            return coverage, None
+        graph = optimize(rest, target, without).graph
+        return with_errata_of(coverage, graph, target), graph
     part = build_part(read, coverage.lowered, name, read.nodes, read.inputs, read.outputs)
     coverage = replace(coverage, states=states_of(read, part), scalars=scalars_of(read, part, ends))
     if coverage.states and io_layout != "keep":
         raise OpdbError(f"--io-layout {io_layout}: the buffer '{coverage.states[0].buffer}' keeps its layout")
     graph = channels_last(part.graph, target) if io_layout == "nhwc" else part.graph
     graph = optimize(graph, target, without).graph
+    coverage = with_errata_of(coverage, graph, target)
     return coverage, graph if ends is None else with_ends(graph, part, read, ends, target)
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from opdb.catalog.targets.target import Target
 from opdb.checks.compute_types import text
 from opdb.checks.coverage import Coverage, Row
+from opdb.checks.graph_errata import with_errata_of
 from opdb.checks.partition import groups
-from opdb.core.names import counted
+from opdb.core.graph import QnnGraph
 from opdb.execute.compile.model import lowered
 from opdb.execute.compile.sources import sources_of
 from opdb.judge.errata.records import RECORDS
@@ -58,14 +59,22 @@ def quantized_coverage(
     rows = [_judged(row, of_node.get(row.node, []), plan) for row in coverage.rows]
     numbered = tuple(_numbered(rows))
     partitions = max((r.graph or 0 for r in numbered), default=0)
-    return _about(replace(coverage, rows=numbered, partitions=partitions), recipe, target)
+    coverage = with_errata_of(replace(coverage, rows=numbered, partitions=partitions), _typed(plan), target)
+    return _about(coverage, recipe, target)
+
+
+def _typed(plan: Plan) -> QnnGraph:
+    """The plan's graph in the types that it gets, without encodings and constants."""
+    graph = plan.graph
+    tensors = {n: replace(t, dtype=_type(plan, n), data=None) for n, t in graph.tensors.items()}
+    return QnnGraph(graph.name, tensors, list(graph.ops))
 
 
 def _about(coverage: Coverage, recipe: Recipe, target: Target) -> Coverage:
-    chip = f"{target.soc} computes integers alone: " if target.integers_only else ""
+    chip = f"{target.soc} has no floating point on the NPU: " if target.integers_only else ""
     about = (
-        f"{chip}{coverage.count('supported')} of {counted(len(coverage.rows), 'node')} have a form in {recipe.name} (ranges are assumed; "
-        f"`opdb compile --quantize {recipe.name} --data ...` measures them)"
+        f"{chip}the model is judged in {recipe.name}, with assumed ranges; "
+        f"`opdb compile --quantize {recipe.name} --data ...` measures them."
     )
     return replace(coverage, quantize=recipe.name, about=about)
 

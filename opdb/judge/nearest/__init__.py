@@ -39,6 +39,10 @@ SINGLES, PAIRS = 300, 200
 ALIKE = 3
 
 
+#: The begin of an advice: no small change helps.
+ADVICE = "only with other data: "
+
+
 @dataclass(frozen=True)
 class Variant:
     """An accepted config, and how it differs from the one that was refused."""
@@ -97,7 +101,7 @@ def _advice(broken: Sequence[Violation]) -> str:
     told = [v for v in of_data if not v.path.startswith("outputs.")] or of_data
     limited = any(" takes " in v.sentence and "at most" in v.sentence for v in told)
     said = dict.fromkeys(v.sentence for v in told)
-    return "only with other data: " + "; ".join([*said, *["merge dimensions"] * limited])
+    return ADVICE + "; ".join([*said, *["merge dimensions"] * limited])
 
 
 class _Search:

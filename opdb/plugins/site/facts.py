@@ -75,6 +75,10 @@ class Facts:
         """ONNX operator -> the TensorFlow Lite operators that become it."""
         return _inverse(self.operators["tflite"], "onnx")
 
+    def onnx_to(self, op: str) -> list[str]:
+        """The ONNX operators of which a PyTorch operator becomes this op."""
+        return sorted({o for t in self.torch_of.get(op, ()) for o in self.onnx_of.get(t, ())})
+
     @cached_property
     def errata_of(self) -> Mapping[str, list[str]]:
         """QNN op -> the ids of its errata."""

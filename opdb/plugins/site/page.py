@@ -27,7 +27,7 @@ KINDS = {
     "code": ("Errors", "error"),
 }
 _ERRATUM = re.compile(r"\b[A-Z]{3,4}-\d{4}\b")
-_BREAK = re.compile(r"(?:[_/(]|(?<!\d)[.,]|[.,](?!\d))(?=.)")
+_BREAK = re.compile(r"(?:[_/(|]|(?<!\d)[.,]|[.,](?!\d))(?=.)")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+from opdb.catalog.evidence.status import NO
 from opdb.catalog.query import pivot
 from opdb.catalog.query.sdk_ranges import ranges
 from opdb.catalog.store.reader import Reader
@@ -70,7 +71,9 @@ class Support:
                 if (s := r.statuses.get((part, sdk)))
             ]
             cell = pivot.of_kind(found) if found else None
-            self._of_kinds[key] = cell and Status(cell.word, cell.why or ", ".join(cell.exceptions))
+            self._of_kinds[key] = (
+                None if cell is None else Status(cell.word, cell.why or ", ".join(cell.exceptions))
+            )
         return self._of_kinds[key]
 
     @cached_property
@@ -108,6 +111,9 @@ ORDER BY op, place, type_row, soc, sdk_number"""
 
 # -- matrices
 
+#: A word and its reason.
+_Said = tuple[str, str]
+
 
 class Cell(NamedTuple):
     """One cell of a matrix: for each range of SDKs a word and the number of its note (0: none)."""
@@ -124,6 +130,7 @@ class Matrix:
     columns: tuple[tuple[str, ...], ...]  # the chips of each
     rows: tuple[tuple[TypeRow, tuple[Cell, ...]], ...]
     notes: tuple[str, ...]
+    refused: tuple[tuple[str, tuple[str, ...]], ...] = ()  # chips that take nothing, by the reason
 
 
 def matrices(support: Support, op: str) -> list[Matrix]:
@@ -137,23 +144,40 @@ def matrices(support: Support, op: str) -> list[Matrix]:
 
 def _matrix(support: Support, backend: str, rows: list[TypeRow]) -> Matrix:
     sdks = support.sdks.get(backend, ())
-    parts = [p for p in support.members if any((p, s) in r.statuses for r in rows for s in sdks)]
-    groups: dict[tuple[Status | None, ...], list[str]] = {}
-    for part in parts:
-        groups.setdefault(tuple(r.statuses.get((part, s)) for r in rows for s in sdks), []).append(part)
+    groups: dict[tuple[_Said | None, ...], list[str]] = {}
+    for part, chips in support.members.items():
+        key = tuple(
+            s and (s.word, s.why) for r in rows for s in (r.statuses.get((part, sdk)) for sdk in sdks)
+        )
+        if any(key):
+            groups.setdefault(key, []).extend(chips)
+    refused = {
+        key: why for key, chips in groups.items() if chips != [""] and (why := _refusal(key, len(rows)))
+    }
+    shown = {key: chips for key, chips in groups.items() if key not in refused}
     notes: dict[str, int] = {}
     made = []
     for i, row in enumerate(rows):
-        cells = []
-        for key in groups:
-            cells.append(_cell(key[i * len(sdks) : (i + 1) * len(sdks)], sdks, notes))
+        cells = [_cell(key[i * len(sdks) : (i + 1) * len(sdks)], sdks, notes) for key in shown]
         made.append((row, tuple(cells)))
-    columns = tuple(tuple(c for p in group for c in support.members[p]) for group in groups.values())
-    return Matrix(backend, sdks, columns, tuple(made), tuple(notes))
+    return Matrix(
+        backend,
+        sdks,
+        tuple(map(tuple, shown.values())),
+        tuple(made),
+        tuple(notes),
+        tuple((why, tuple(groups[key])) for key, why in refused.items()),
+    )
 
 
-def _cell(statuses: Iterable[Status | None], sdks: Sequence[str], notes: dict[str, int]) -> Cell:
-    found: dict[Status, list[str]] = {}
+def _refusal(key: Sequence[_Said | None], rows: int) -> str:
+    """The reason if a chip takes none of several rows for one and the same reason, e.g. that it has no HTP; else ""."""
+    first = key[0]
+    return first[1] if rows > 1 and first is not None and first[0] == NO and set(key) == {first} else ""
+
+
+def _cell(statuses: Iterable[_Said | None], sdks: Sequence[str], notes: dict[str, int]) -> Cell:
+    found: dict[_Said, list[str]] = {}
     for sdk, status in zip(sdks, statuses, strict=True):
         if status is not None:
             found.setdefault(status, []).append(sdk)
@@ -161,9 +185,9 @@ def _cell(statuses: Iterable[Status | None], sdks: Sequence[str], notes: dict[st
         tuple(
             (
                 "" if len(found) == 1 else ranges(tuple(where), tuple(sdks)),
-                status.word,
-                notes.setdefault(status.why, len(notes) + 1) if status.why else 0,
+                word,
+                notes.setdefault(why, len(notes) + 1) if why else 0,
             )
-            for status, where in found.items()
+            for (word, why), where in found.items()
         )
     )

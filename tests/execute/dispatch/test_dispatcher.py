@@ -93,8 +93,8 @@ def test_one_error_lists_all_ops_without_a_spec(cpu: Backend) -> None:
     with pytest.raises(PlanError) as error:
         plan_of(module, x)
     assert [p.partition(" [at ")[0] for p in error.value.problems] == [
-        "erfc (aten.erfc.default): no spec maps aten.erfc.default; the nearest that one maps is aten.erf.default",
-        "cumprod (aten.cumprod.default): no spec maps aten.cumprod.default",
+        "erfc (aten.erfc.default): QNN has no op for aten.erfc.default",
+        "cumprod (aten.cumprod.default): QNN has no op for aten.cumprod.default",
     ]
     assert str(error.value).startswith("2 of 4 nodes cannot run as asked with CPU; unsupported='host'")
     with pytest.raises(PlanError, match=r"host='torch' lets PyTorch run.*\n.*erfc.*\n.*cumprod"):
@@ -174,7 +174,7 @@ def test_a_module_requested_on_qnn_is_not_moved() -> None:
         def forward(self, x: Any) -> Any:
             return self.b(self.a(x))
 
-    with pytest.raises(PlanError, match=r"erfc .*qnn_modules asks for QNN: no spec maps"):
+    with pytest.raises(PlanError, match=r"erfc .*qnn_modules asks for QNN: QNN has no op for"):
         plan_of(Two(), torch.randn(3), unsupported="host", host="torch", qnn_modules=["a"])
 
 

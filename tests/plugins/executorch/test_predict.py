@@ -86,7 +86,7 @@ def test_rows_have_reasons_and_locations(model: Path) -> None:
     assert [r.target for r in coverage.rows][:2] == ["aten.linear.default", "aten.relu.default"]
     (left,) = [r for r in coverage.rows if r.verdict != "supported"]
     assert (left.node, left.verdict) == ("aten_special_erfcx_default", "host")
-    assert "no spec maps" in left.reasons[0]["message"] and "no builder" in left.reasons[1]["message"]
+    assert "QNN has no op for" in left.reasons[0]["message"] and "no builder" in left.reasons[1]["message"]
     assert left.line == "predicted_model.py:11: x = torch.special.erfcx(x)" and left.file == str(model)
     assert rows["aten_linear_default"].module == "first"
     assert rows["aten_linear_default"].flops == 2 * 2 * 8 * 8

@@ -13,6 +13,7 @@ from opdb.cli.help import CHECK, App
 from opdb.cli.options import Format, Json, More, Timeout
 from opdb.cli.output import print_json, print_rows
 from opdb.cli.progress import Stages
+from opdb.cli.screen import print_whole
 from opdb.core.errors import MissingExtra, OpdbError
 from opdb.core.files import check_writable
 from opdb.core.names import counted
@@ -111,7 +112,7 @@ def _write_page(report: Report, model: Path, output: Path | None) -> None:
 
     text = page(report, str(model))
     if output is None:
-        print(text)
+        print_whole(text)
     else:
         write_atomically(output, text)
 

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     import torch
 
     from opdb.plugins.executorch.demo import Comparison
+    from opdb.plugins.executorch.demo_page import Report
 
+MODEL = "LayerNorm([768], eps=1e-6), Linear(768, 100) on (200, 768)"
+#: The files of the report besides its first page.
+CHECK, PTE_FILE, CASES = "check.html", "model.pte", "cases"
 
 #: Commands to try after the demo.
 NEXT = (
@@ -75,38 +79,49 @@ def _shown(report: Path, database: DatabaseOptions) -> tuple[list[Comparison], P
     with torch.no_grad():
         reference = module(*inputs).numpy()
     found = _checked_and_run(module, inputs, reference)
-    found += _through_executorch(module, inputs, reference)
-    _rejected()
+    _through_executorch(found, module, inputs, reference)
+    _rejected(found)
     opened, catalog = database.synced()
     _title(f"5. conformance of the model's ops, {' and '.join(d.OPS)}: all their cases on all executors")
-    return found, *run_and_report(opened, catalog, report, soc=d.SOC, ops=d.OPS)
+    _, failures = run_and_report(opened, catalog, report / CASES, soc=d.SOC, ops=d.OPS)
+    return found.comparisons, _written(found, report), failures
 
 
-def _checked_and_run(
-    module: torch.nn.Module, inputs: tuple[torch.Tensor, ...], reference: Any
-) -> list[Comparison]:
+def _written(found: Report, folder: Path) -> Path:
+    """Writes the report's first page, the page of `opdb check`, and the .pte; returns the first page."""
+    from opdb.checks.report.html import page as check_page
+    from opdb.core.files import write_atomically
+    from opdb.plugins.executorch.demo_page import page
+
+    write_atomically(folder / CHECK, check_page(found.coverage, found.model))
+    write_atomically(folder / PTE_FILE, found.pte)
+    write_atomically(folder / "index.html", page(found, CHECK, PTE_FILE, f"{CASES}/index.html"))
+    return folder / "index.html"
+
+
+def _checked_and_run(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...], reference: Any) -> Report:
     """Prints `opdb check` for the model, then runs its graph on kernels and libraries."""
     from opdb.catalog.targets.target import Target
     from opdb.checks.verdicts import check_program
-    from opdb.cli.check import print_coverage
+    from opdb.cli.check_report import print_coverage
     from opdb.plugins.executorch import demo as d
+    from opdb.plugins.executorch.demo_page import Report
     from opdb.programs.torch.export import export
 
-    _title(
-        f"1. opdb check: LayerNorm([768], eps=1e-6), Linear(768, 100) on (200, 768) for {d.PTE.name} {d.SOC}"
-    )
+    _title(f"1. opdb check: {MODEL} for {d.PTE.name} {d.SOC}")
     program = export(module, inputs, "the guide's model")
-    print_coverage(check_program(program, Target(d.PTE.name, d.SOC, execution="emulator")))
+    coverage = check_program(program, Target(d.PTE.name, d.SOC, execution="emulator"))
+    print_coverage(coverage)
 
     _title("2. the same graph on C kernels and on Qualcomm's libraries, against PyTorch float32")
     found = d.run_everywhere(program, inputs, reference, print)
     _print_comparisons(found)
-    return found
+    return Report(MODEL, coverage, found)
 
 
 def _through_executorch(
-    module: torch.nn.Module, inputs: tuple[torch.Tensor, ...], reference: Any
-) -> list[Comparison]:
+    found: Report, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...], reference: Any
+) -> None:
     """Runs the model, and a LayerNorm that ExecuTorch's own builder refuses, through ExecuTorch."""
     import torch
 
@@ -131,10 +146,11 @@ def _through_executorch(
         f"LayerNorm([8, 6]), which ExecuTorch's builder refuses: {', '.join(f'{n} by {f}' for n, f in taken.forms.items())}"
     )
     _print_comparisons([comparison, trailing])
-    return [comparison, trailing]
+    found.comparisons += [comparison, trailing]
+    found.pte, found.delegated, found.on_host = compiled.pte, compiled.delegated, compiled.not_delegated
 
 
-def _rejected() -> None:
+def _rejected(found: Report) -> None:
     """Shows an op config that both the rules and the library refuse."""
     from opdb.catalog.targets.target import Target
     from opdb.cli.validate import print_verdict
@@ -147,7 +163,13 @@ def _rejected() -> None:
     config = d.rejected_config()
     with VendorWorker(d.PTE.name, d.SOC) as worker:
         target = Target(d.PTE.name, d.SOC, execution="emulator")
-        print_verdict("demo", check(config, target), nearest(config, target), worker.validate(config))
+        found.refused, found.nearest, said = (
+            check(config, target),
+            nearest(config, target),
+            worker.validate(config),
+        )
+    found.library = f"{said.verdict} {said.code_name or ''}".strip()
+    print_verdict("demo", found.refused, found.nearest, said)
 
 
 def _title(text: str) -> None:

@@ -14,6 +14,7 @@ from opdb.cli.option_groups import DatabaseOptions, SourceOptions, with_option_g
 from opdb.cli.options import Json
 from opdb.cli.output import print_json
 from opdb.cli.progress import working
+from opdb.cli.screen import print_whole
 from opdb.core.errors import OpdbError
 from opdb.core.names import counted
 from opdb.generated.constants.backends import DEFAULT
@@ -51,7 +52,7 @@ def env(
     if json:
         print_json(environment.variables)
     else:
-        print(environment.shell(), end="")
+        print_whole(environment.shell(), end="")
 
 
 class TableFormat(StrEnum):
@@ -154,7 +155,7 @@ def table(
 ) -> None:
     """List the ATen targets that opdb builds, and their QNN ops."""
     if format_ is TableFormat.csv and not json:
-        print(_op_support(backend, soc, sdk, database), end="")
+        print_whole(_op_support(backend, soc, sdk, database), end="")
         return
     from opdb.generated.builders import TARGETS
 

@@ -96,7 +96,7 @@ def build(
 def _graph(model: str, decompose: bool, optimizer: OptimizerOptions, json: bool) -> QnnGraph:
     """The graph of the model by the op definitions; if a node has none, prints the reason and exits 1."""
     from opdb.catalog.targets.target import Target
-    from opdb.cli.check import print_coverage
+    from opdb.cli.check_report import print_coverage
     from opdb.execute.compile.model import graph_name, lowered
     from opdb.programs.load import load_program
 

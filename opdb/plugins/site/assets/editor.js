@@ -63,7 +63,7 @@ function drawFields() {
   const names = { inputs: slotNames(config.inputs, DATA.inputs), outputs: slotNames(config.outputs, DATA.outputs) };
   const params = DATA.params.length ? [el("fieldset", {}, el("legend", { textContent: "Parameters" }), ...paramFields())] : [];
   $("config").replaceChildren(where, ...config.inputs.map((_, i) => tensorFields("inputs", i, names.inputs[i])), ...params, ...config.outputs.map((_, i) => tensorFields("outputs", i, names.outputs[i])),
-    el("p", {}, ...DATA.examples.map((e, i) => el("button", { type: "button", textContent: DATA.examples.length > 1 ? `Example ${i + 1}` : "Back to the example", onclick: () => change(read(e)) })), " ", el("button", { type: "button", textContent: "Infer the outputs' shapes", onclick: inferOutputs })));
+    el("p", { className: "buttons" }, ...DATA.examples.map(e => el("button", { type: "button", textContent: `Example in ${read(e).inputs[0]?.dtype ?? "its types"}`, onclick: () => change(read(e)) })), el("button", { type: "button", textContent: "Infer the outputs' shapes", onclick: inferOutputs })));
   $("config").hidden = $("raw").hidden = false;
   if (focused >= 0) [...$("config").querySelectorAll("input, select, button")][focused]?.focus();
 }

@@ -25,7 +25,8 @@ function draw() {
 const wanted = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
 fill($("backend"), Object.keys(MATRIX.backends).map(b => [b, b]), wanted.backend);
 choose(wanted);
-$("backend").addEventListener("input", () => { choose({ chip: $("chip").value }); draw(); });
-for (const id of ["chip", "sdk", "only"]) $(id).addEventListener("input", draw);
+$("backend").addEventListener("change", () => { choose({ chip: $("chip").value }); draw(); });
+for (const id of ["chip", "sdk"]) $(id).addEventListener("change", draw);
+$("only").addEventListener("input", draw);
 $("target").hidden = false;
 draw();

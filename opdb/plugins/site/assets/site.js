@@ -13,6 +13,9 @@ function loadIndex() {
   return loading;
 }
 
+/* True if a longer text, e.g. a line of a log, quotes a name or has a number of its own that is a name. */
+const quotes = (text, key) => (key.length >= 8 && text.length > key.length && text.includes(key)) || (/^\d{4,5}$/.test(key) && text.length > 12 && new RegExp(`\\b${key}\\b`).test(text));
+
 /* The best pages for a text: all its words in a name, an alias or the summary; the shorter the way to the name, the better. */
 function find(text, most = 30) {
   const asked = text.toLowerCase().trim(), parts = asked.split(/\s+/).filter(Boolean), found = [];
@@ -22,6 +25,7 @@ function find(text, most = 30) {
     for (const [i, key] of entry.keys.entries()) {
       const late = i ? 0.5 : 0;
       if (key === asked) { score = Math.min(score, late); break; }
+      if (entry.kind === "code" && quotes(asked, key)) score = Math.min(score, 1 + late);
       if (key.startsWith(asked)) score = Math.min(score, 2 + late + key.length / 100);
       else if (new RegExp(`[ ._:-]${asked.replace(/[^\w]/g, "\\$&")}(?![a-z0-9])`).test(key)) score = Math.min(score, 4 + late + key.length / 100);
       else if (parts.every(p => key.includes(p))) score = Math.min(score, 6 + late + key.length / 100);

@@ -33,7 +33,7 @@ def pages(facts: Facts, made: Mapping[str, Sequence[Page]]) -> Iterator[Page]:
         entries = [
             {"name": p.title, "file": p.name, "also": list(p.also), "summary": p.summary} for p in made[kind]
         ]
-        known = {"kind": kind, "about": ABOUT[kind], "pages": entries}
+        known: dict[str, Any] = {"kind": kind, "about": ABOUT[kind], "pages": entries}
         template = "ops.html.j2" if kind == "op" else "list.html.j2"
         yield Page(kind, "index", many, template, known, {"one": one})
     counts = [{"kind": kind, "name": KINDS[kind][0], "pages": len(made[kind])} for kind in KINDS]

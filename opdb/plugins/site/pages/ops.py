@@ -47,6 +47,8 @@ def _page(facts: Facts, name: str, live: bool) -> Page:
             for e in view["errata"]
         ],
         "torch": facts.torch_of.get(name, []),
+        "onnx": facts.onnx_to(name),
+        "tflite": sorted({t for o in facts.onnx_to(name) for t in facts.tflite_of.get(o, ())}),
         "quantization": [{"name": key, "rule": value} for key, value in view["quant"]],
         "kernel": None
         if definition.kernel is None
@@ -61,7 +63,7 @@ def _page(facts: Facts, name: str, live: bool) -> Page:
         name,
         "op.html.j2",
         known,
-        {"asked": asked, "live": live, "torch_names": facts.torch},
+        {"asked": asked, "live": live},
         summary=definition.summary or "",
     )
 
@@ -89,11 +91,12 @@ def _matrix(facts: Facts, matrix: Matrix) -> Mapping[str, Any]:
                 "type_row": row.ident,
                 "kind": row.kind,
                 "cells": row.cells,
-                "support": [list(cells[i].ranges) for i in order],
+                "support": [list(found[i].ranges) for i in order],
             }
-            for row, cells in matrix.rows
+            for row, found in matrix.rows
         ],
         "notes": list(matrix.notes),
+        "refused": [{"why": why, "chips": sorted(chips)} for why, chips in matrix.refused],
     }
 
 
