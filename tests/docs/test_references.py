@@ -61,7 +61,9 @@ def test_every_feature_of_cloud_ai_names_a_test_or_reason() -> None:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
 def test_emphasis_ends_in_its_paragraph(document: Path) -> None:
     """A single ``*`` before a word is a leftover, and shows as one."""
-    text = re.sub(r"^```.*?^```|^ {4,}.*?$", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(
+        r"^```.*?^```|^ {4,}.*?$", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
     for paragraph in re.split(r"\n\s*\n", text):
         plain = re.sub(r"`[^`]*`|\*\*", "", paragraph)
         for found in re.finditer(r"(?:^|\s)\*(?=[A-Za-z])", plain):
