@@ -1,6 +1,6 @@
 """The site: how long it takes to write, its size, and how fast a search and a verdict are in Chromium.
 
-    tools/with-chromium tools/with-wasm .venv/bin/python benchmarks/site.py
+tools/with-chromium tools/with-wasm .venv/bin/python benchmarks/site.py
 """
 
 from __future__ import annotations
@@ -20,7 +20,15 @@ from opdb.cli.options import brought_up_to_date  # noqa: E402
 from opdb.plugins.site.write import Written, write  # noqa: E402
 
 #: What people look for; "a" is in nearly every page.
-ASKED = ("LayerNorm", "softmax", "8 Gen 3", "3110", "a", "must be in", "None of the combinations match the provided case")
+ASKED = (
+    "LayerNorm",
+    "softmax",
+    "8 Gen 3",
+    "3110",
+    "a",
+    "must be in",
+    "None of the combinations match the provided case",
+)
 ROUNDS = 20
 SEARCH = """
 const [asked, rounds] = arguments, begun = performance.now();
@@ -39,7 +47,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, browser.opened() as driver:
         begun, cpu = time.perf_counter(), time.process_time()
         done = write(store, Path(folder) / "site")
-        print(f"written in {time.perf_counter() - begun:.1f} s, {time.process_time() - cpu:.1f} s of them Python's own")
+        print(
+            f"written in {time.perf_counter() - begun:.1f} s, {time.process_time() - cpu:.1f} s of them Python's own"
+        )
         tell(done)
         searches(driver, done.folder)
         verdicts(driver, done.folder)
@@ -47,10 +57,12 @@ def main() -> None:
 
 def tell(done: Written) -> None:
     print(f"{sum(done.pages.values())} pages ({', '.join(f'{n} {kind}' for kind, n in done.pages.items())})")
-    print(f"{done.files} files, {done.size / 1e6:.1f} MB; the largest page is {done.largest[1]}, {done.largest[0] / 1e3:.1f} kB")
+    size, path = done.largest
+    print(f"{done.files} files, {done.size / 1e6:.1f} MB; the largest page is {path}, {size / 1e3:.1f} kB")
     modules = [p.stat().st_size for p in (done.folder / "assets" / "wasm").glob("*.js")]
     if modules:
-        print(f"{len(modules)} validators, {sum(modules) / 1e6:.2f} MB in base64, {min(modules) / 1e3:.0f} to {max(modules) / 1e3:.0f} kB each")
+        each = f"{min(modules) / 1e3:.0f} to {max(modules) / 1e3:.0f} kB each"
+        print(f"{len(modules)} validators, {sum(modules) / 1e6:.2f} MB in base64, {each}")
     index = sum(p.stat().st_size for p in (done.folder / "assets" / "search").glob("*.js"))
     print(f"index of the search: {index / 1e3:.0f} kB")
 
@@ -62,7 +74,8 @@ def searches(driver: Any, site: Path) -> None:
     )
     print(f"index loaded in {loaded:.0f} ms")
     for asked in ASKED:
-        print(f"search for {asked!r}: {driver.execute_script(SEARCH, asked, ROUNDS):.1f} ms, {driver.execute_script('return find(arguments[0]).count', asked)} pages")
+        count = driver.execute_script("return find(arguments[0]).count", asked)
+        print(f"search for {asked!r}: {driver.execute_script(SEARCH, asked, ROUNDS):.1f} ms, {count} pages")
 
 
 def verdicts(driver: Any, site: Path) -> None:

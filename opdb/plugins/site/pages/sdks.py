@@ -11,7 +11,7 @@ from opdb.plugins.site.page import Page
 
 
 def pages(facts: Facts) -> Iterator[Page]:
-    before = dict((b, a) for a, b in pairwise(facts.sdks))
+    before = {b: a for a, b in pairwise(facts.sdks)}
     for sdk in facts.sdks:
         runs = [r for r in facts.runs if short(r["sdk"]) == sdk]
         known = {
