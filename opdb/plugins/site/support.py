@@ -71,7 +71,9 @@ class Support:
                 if (s := r.statuses.get((part, sdk)))
             ]
             cell = pivot.of_kind(found) if found else None
-            self._of_kinds[key] = cell and Status(cell.word, cell.why or ", ".join(cell.exceptions))
+            self._of_kinds[key] = (
+                None if cell is None else Status(cell.word, cell.why or ", ".join(cell.exceptions))
+            )
         return self._of_kinds[key]
 
     @cached_property
