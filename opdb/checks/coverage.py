@@ -65,13 +65,17 @@ class Coverage:
         return sum(r.verdict == verdict for r in self.rows)
 
     def cost(self, *verdicts: str) -> dict[str, int]:
-        """FLOPs and bytes of the nodes with these verdicts, by default of all; ``unknown``: nodes with symbolic shapes."""
+        """FLOPs and bytes of the nodes with these verdicts, by default of all.
+
+        ``unknown``: nodes with symbolic shapes, which are left out; ``at_least``: nodes with loops that are counted once.
+        """
         rows = [r for r in self.rows if not verdicts or r.verdict in verdicts]
         return {
             "nodes": len(rows),
             "flops": sum(r.flops or 0 for r in rows),
             "bytes": sum(r.bytes or 0 for r in rows),
             "unknown": sum(r.bytes is None or r.flops is None for r in rows),
+            "at_least": sum(r.at_least for r in rows),
         }
 
     @property

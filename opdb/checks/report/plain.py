@@ -153,6 +153,8 @@ def on_cpu(coverage: Coverage) -> str:
               for k, n in (("flops", "FLOPs"), ("bytes", "bytes"))]  # fmt: skip
     if whole["unknown"]:
         parts.append(f"{counted(whole['unknown'], 'node')} of unknown cost left out")
+    if n := cpu["at_least"]:
+        parts.append(f"at least: {counted(n, 'loop')} that the data decide counted once")
     return ", ".join(parts)
 
 
