@@ -95,7 +95,9 @@ def _node(node: onnx.NodeProto, scope: _Scope) -> Work:
     if node.op_type == "Loop":
         count = scope.known.get(node.input[0])
         carried = _carried(graphs["body"].input[2:], node.input[2:], scope, 0)
-        return _graph(graphs["body"], scope.inside(graphs["body"], carried)).times(None if count is None else int(count))
+        return _graph(graphs["body"], scope.inside(graphs["body"], carried)).times(
+            None if count is None else int(count)
+        )
     if node.op_type == "Scan":
         return _scan(node, graphs["body"], scope)
     if graphs:
@@ -168,7 +170,11 @@ def _inferred(body: onnx.GraphProto, known: Mapping[str, Shape], model: onnx.Mod
 
     made = onnx.GraphProto()
     made.CopyFrom(body)
-    inside = {v.name for v in made.input} | {t.name for t in made.initializer} | {n for x in made.node for n in x.output}
+    inside = (
+        {v.name for v in made.input}
+        | {t.name for t in made.initializer}
+        | {n for x in made.node for n in x.output}
+    )
     read = {n for x in made.node for n in x.input if n and n not in inside}
     for value in made.input:
         if value.name in known:

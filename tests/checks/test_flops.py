@@ -76,7 +76,13 @@ def test_costs_of_cpu_nodes_are_summed() -> None:
     model = nn.Sequential(nn.Linear(5, 7), Function(torch.special.erfcx))
     document = check_program(export(model, (r(2, 5),)), CPU).to_json()
     assert [row["verdict"] for row in document["rows"]] == ["supported", "host"]
-    assert document["cost"] == {"nodes": 2, "flops": 2 * 2 * 5 * 7 + 14, "bytes": 4 * (66 + 28), "unknown": 0, "at_least": 0}
+    assert document["cost"] == {
+        "nodes": 2,
+        "flops": 2 * 2 * 5 * 7 + 14,
+        "bytes": 4 * (66 + 28),
+        "unknown": 0,
+        "at_least": 0,
+    }
     assert document["cpu"] == {"nodes": 1, "flops": 14, "bytes": 4 * 28, "unknown": 0, "at_least": 0}
 
 

@@ -83,8 +83,12 @@ def test_a_loop_on_data_counts_one_run(tmp_path: Path) -> None:
 
 def test_branches_on_data_count_the_one_with_more_work(tmp_path: Path) -> None:
     weight = numpy_helper.from_array(np.zeros((64, 32), np.float32), "w")
-    one = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["t"])], "then", [], [value("t", (1, 32))])
-    other = helper.make_graph([helper.make_node("Slice", ["x", "b", "e", "a"], ["t"])], "else", [], [value("t", (1, 32))])
+    one = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["t"])], "then", [], [value("t", (1, 32))]
+    )
+    other = helper.make_graph(
+        [helper.make_node("Slice", ["x", "b", "e", "a"], ["t"])], "else", [], [value("t", (1, 32))]
+    )
     whole = {n: numpy_helper.from_array(np.array([v]), n) for n, v in (("b", 0), ("e", 32), ("a", 1))}
     found = rows(
         tmp_path / "if.onnx",

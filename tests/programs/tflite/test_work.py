@@ -26,7 +26,12 @@ class Model:
 
     def __init__(self) -> None:
         self.made = schema.ModelT()
-        self.made.version, self.made.buffers, self.made.operatorCodes, self.made.subgraphs = 3, [schema.BufferT()], [], []
+        self.made.version, self.made.buffers, self.made.operatorCodes, self.made.subgraphs = (
+            3,
+            [schema.BufferT()],
+            [],
+            [],
+        )
 
     def graph(self) -> Any:
         graph = schema.SubGraphT()
@@ -45,15 +50,23 @@ class Model:
         graph.tensors.append(tensor)
         return len(graph.tensors) - 1
 
-    def operator(self, graph: Any, code: int, inputs: list[int], outputs: list[int], options: Any = None) -> None:
+    def operator(
+        self, graph: Any, code: int, inputs: list[int], outputs: list[int], options: Any = None
+    ) -> None:
         found = schema.OperatorCodeT()
         found.builtinCode, found.deprecatedBuiltinCode, found.version = code, min(code, 127), 1
         self.made.operatorCodes.append(found)
         operator = schema.OperatorT()
-        operator.opcodeIndex, operator.inputs, operator.outputs = len(self.made.operatorCodes) - 1, inputs, outputs
+        operator.opcodeIndex, operator.inputs, operator.outputs = (
+            len(self.made.operatorCodes) - 1,
+            inputs,
+            outputs,
+        )
         if options is not None:
             operator.builtinOptions = options
-            operator.builtinOptionsType = getattr(schema.BuiltinOptions, type(options).__name__.removesuffix("T"))
+            operator.builtinOptionsType = getattr(
+                schema.BuiltinOptions, type(options).__name__.removesuffix("T")
+            )
         graph.operators.append(operator)
 
     def save(self, path: Path) -> str:
@@ -69,17 +82,26 @@ def loop(path: Path, limit: int | None) -> str:
     main, condition, body = model.graph(), model.graph(), model.graph()
     x, n = model.tensor(main, "x", (1, WIDTH), F32), model.tensor(main, "n", (), I32)
     zero = model.tensor(main, "zero", (), I32, np.int32(0))
-    made = [model.tensor(main, f"y{i}", s, k) for i, (s, k) in enumerate((((), I32), ((), I32), ((1, WIDTH), F32)))]
+    made = [
+        model.tensor(main, f"y{i}", s, k)
+        for i, (s, k) in enumerate((((), I32), ((), I32), ((1, WIDTH), F32)))
+    ]
     options = schema.WhileOptionsT()
     options.condSubgraphIndex, options.bodySubgraphIndex = 1, 2
     model.operator(main, OPS.WHILE, [zero, n, x], made, options)
     main.inputs, main.outputs = [x, n], made[2:]
-    i, m, _ = (model.tensor(condition, name, s, k) for name, s, k in (("i", (), I32), ("m", (), I32), ("s", (1, WIDTH), F32)))
+    i, m, _ = (
+        model.tensor(condition, name, s, k)
+        for name, s, k in (("i", (), I32), ("m", (), I32), ("s", (1, WIDTH), F32))
+    )
     until = m if limit is None else model.tensor(condition, "limit", (), I32, np.int32(limit))
     less = model.tensor(condition, "less", (), BOOL)
     model.operator(condition, OPS.LESS, [i, until], [less])
     condition.inputs, condition.outputs = [0, 1, 2], [less]
-    i, m, s = (model.tensor(body, name, shape, k) for name, shape, k in (("i", (), I32), ("m", (), I32), ("s", (1, WIDTH), F32)))
+    i, m, s = (
+        model.tensor(body, name, shape, k)
+        for name, shape, k in (("i", (), I32), ("m", (), I32), ("s", (1, WIDTH), F32))
+    )
     one = model.tensor(body, "one", (), I32, np.int32(1))
     weight = model.tensor(body, "w", (WIDTH, WIDTH), F32, np.zeros((WIDTH, WIDTH), np.float32))
     after, product = model.tensor(body, "i1", (), I32), model.tensor(body, "s1", (1, WIDTH), F32)
