@@ -42,6 +42,12 @@ class Coverage:
         return all(r.verdict == "supported" for r in self.rows)
 
     @property
+    def from_documents(self) -> bool:
+        """True if the backend's rules were never compared with its library, which does not answer on x86-64."""
+        record = BACKENDS.get(self.backend or "")
+        return record is not None and not record.asked
+
+    @property
     def unsupported(self) -> set[str]:
         """The nodes without a form."""
         return {r.node for r in self.rows if r.verdict != "supported"}

@@ -114,6 +114,8 @@ def _totals(coverage: Coverage) -> Iterator[str]:
 
 def notes(coverage: Coverage) -> Iterator[str]:
     """How many nodes compute otherwise than the model says or have warnings, and the errata of the library that were met."""
+    if coverage.from_documents:
+        yield f"The rules of {coverage.backend} are those of Qualcomm's documents; no library was asked, which may refuse more."
     if told := sum(bool(r.said) for r in coverage.rows):
         yield f"{told} {_nodes(told)} not compute as {'the recipe' if coverage.quantize else 'the model'} says; the lines above tell why"
     if numbers := sum(bool(out_of_range(r)) for r in coverage.rows):
