@@ -56,7 +56,9 @@ def test_the_errata_follow_the_passes() -> None:
     fused, graph = lowered(program, HTP, "graph")
     assert graph is not None and [op.op for op in graph.ops if "Power" in op.op] == [] and errata(fused) == []
     chain, graph = lowered(program, HTP, "graph", without=("fuse-responses",))
-    assert graph is not None and "ElementWisePower" in [op.op for op in graph.ops] and errata(chain) == [POWER]
+    assert (
+        graph is not None and "ElementWisePower" in [op.op for op in graph.ops] and errata(chain) == [POWER]
+    )
 
 
 def test_a_quantized_graph_has_not_the_errata_of_floats() -> None:

@@ -149,7 +149,11 @@ def test_a_missing_extra_is_one_line(
             "outputs": [{"dtype": "FLOAT_32", "shape": [2]}],
         }
     )
-    for name, data in (("model.onnx", b"\x08\x08"), ("model.pte", b"\0\0\0\0ET12"), ("model.etrecord", b"PK")):
+    for name, data in (
+        ("model.onnx", b"\x08\x08"),
+        ("model.pte", b"\0\0\0\0ET12"),
+        ("model.etrecord", b"PK"),
+    ):
         (tmp_path / name).write_bytes(data)
     words = [word.replace("{folder}", str(tmp_path)) for word in command]
     line = one_line(opdb(*words, stdin=config, env={"PYTHONPATH": str(hide)}))

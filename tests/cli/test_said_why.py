@@ -83,4 +83,6 @@ def test_the_log_of_pytorch_is_for_v(opdb: Run, tmp_path: Path) -> None:
     assert done.returncode == 2
     lines = done.stderr.splitlines()
     assert len(lines) > 5 and "torch/_subclasses/fake_tensor.py" in done.stderr
-    assert lines[-1].startswith("opdb: model.py:other cannot be exported: RuntimeError: a and b must have same")
+    assert lines[-1].startswith(
+        "opdb: model.py:other cannot be exported: RuntimeError: a and b must have same"
+    )

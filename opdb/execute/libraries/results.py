@@ -9,7 +9,6 @@ from typing import Any
 from opdb.core.graph import GraphTensor
 from opdb.runtime.qnn.errors import explained
 
-
 HUNG = "no answer in time; it hung, or it is slow, as emulation is: give a larger timeout"
 
 
