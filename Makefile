@@ -104,10 +104,11 @@ format: setup
 	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format --quiet . ; $(BIN)/clang-format -i $(C_FILES)
 
 generated: setup
-	@echo "generated: opdb generate --check, tools/reference.py --check"
+	@echo "generated: opdb generate --check, tools/reference.py --check, tools/figures.py --check"
 	@mkdir -p build && $(BIN)/opdb init >build/init.txt || { cat build/init.txt; exit 1; }
 	@$(BIN)/opdb generate --check --force
 	@$(BIN)/python tools/reference.py --check
+	@$(BIN)/python tools/figures.py --check
 
 unit: setup .venv/others
 	@echo "tests: pytest, 2 processes"

@@ -60,6 +60,10 @@ class Stages:
     ) -> None:
         self._ended.set()
         self._leave(done=error is None)
+        self.end()
+
+    def end(self) -> None:
+        """Takes the bar away, before the results are printed."""
         if self._bar is not None:
             self._bar.stop()
 

@@ -56,3 +56,15 @@ def test_every_feature_of_cloud_ai_names_a_test_or_reason() -> None:
     lines = re.findall(r"^\| C(\d+) \|.*\|([^|]*)\|$", text, re.MULTILINE)
     assert [int(number) for number, _ in lines] == list(range(1, 41))
     assert all("::test_" in shown or shown.strip().startswith("cannot") for _, shown in lines)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
+def test_emphasis_ends_in_its_paragraph(document: Path) -> None:
+    """A single ``*`` before a word is a leftover, and shows as one."""
+    text = re.sub(
+        r"^```.*?^```|^ {4,}.*?$", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
+    for paragraph in re.split(r"\n\s*\n", text):
+        plain = re.sub(r"`[^`]*`|\*\*", "", paragraph)
+        for found in re.finditer(r"(?:^|\s)\*(?=[A-Za-z])", plain):
+            assert re.search(r"\S\*(?!\w)", plain[found.end() :]), plain[found.start() : found.end() + 60]
