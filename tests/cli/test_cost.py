@@ -140,7 +140,7 @@ def test_each_op_config_is_a_graph_of_its_own(here: Here, tmp_path: Path) -> Non
     told: Any = here("cost", path, *ON, "--json").document
     assert [g["name"] for g in told["graphs"]] == ["first", "second"]
     assert told["cycles"] == sum(g["cycles"] for g in told["graphs"])
-    assert any("an op by itself costs something different" in note for note in told["notes"])
+    assert any("an op alone does not cost" in note for note in told["notes"])
     assert "all 2 graphs: " in here("cost", path, *ON).out
     done = here("cost", path, *ON, "--by", "op")
     assert (done.code, done.err) == (2, f"{path}: it has 2 graphs; choose one with --graph NAME\n")
