@@ -152,7 +152,7 @@ def test_refusals_by_the_library_or_the_specs_are_reported(here: Here, tmp_path:
     done = here("compile", relo, "--backend", "CPU", "-o", tmp_path / "m.bin")
     assert done.code == 1
     assert done.err.startswith(
-        "opdb: CPU: validate odd: refused: 4005 QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND\n"
+        "opdb: CPU: validate odd: refused: 4005 QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND; see opdb explain 4005\n"
     )
     image = {"dtype": "FLOAT_32", "shape": [1, 4, 4, 8]}
     groups = {"num_groups": {"dtype": "UINT_32", "value": 0}}  # the library divides by it
