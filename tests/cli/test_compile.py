@@ -202,7 +202,10 @@ def test_bad_input_is_rejected(here: Here, tmp_path: Path) -> None:
         ((relu, "--backend", "CPU"), "nothing to write: give -o FILE"),
         ((relu, "--backend", "CPU", "-o", tmp_path), f"-o {tmp_path}: this is a folder; name a file"),
         ((relu, "--backend", "CPU", "-o", relu / "m.bin"), f"the folder {relu} is a file; give another path"),
-        ((relu, "--backend", "CPU", "--saver", relu / "c"), f"the folder {relu} is a file; give another path"),
+        (
+            (relu, "--backend", "CPU", "--saver", relu / "c"),
+            f"the folder {relu} is a file; give another path",
+        ),
         ((relu, *out), "HTP: its rules depend on the SoC"),
         ((relu, *out, "--backend", "GPU"), "--backend GPU: graphs are compiled for CPU and HTP"),
         ((relu, *out, "--backend", "XPU"), "unknown backend 'XPU'"),
