@@ -64,6 +64,19 @@ def test_every_kind_of_page_fits_and_is_readable(
 
 
 @pytest.mark.parametrize("width", browser.WIDTHS)
+@pytest.mark.parametrize("kind", ["op", "torch", "onnx", "tflite", "sdk", "code"])
+def test_no_page_scrolls_sideways(driver: Any, site: Path, kind: str, width: int) -> None:
+    """All pages of the kinds with wide tables and long names, in one browser window, one after the other."""
+    wide = {}
+    browser.show(driver, (site / "index.html").as_uri(), width, "light")
+    for page in sorted((site / kind).glob("*.html")):
+        driver.get(page.as_uri())
+        if cut := driver.execute_script(browser.CUT):
+            wide[page.stem] = cut
+    assert wide == {}
+
+
+@pytest.mark.parametrize("width", browser.WIDTHS)
 def test_the_results_of_the_search_fit(driver: Any, site: Path, width: int) -> None:
     opened(driver, site, "op/LayerNorm", width, "dark")
     driver.find_element(By.ID, "q").send_keys("layer")

@@ -12,7 +12,6 @@ from opdb.cli.help import ASK, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
 from opdb.cli.options import Json
 from opdb.cli.output import print_json
-from opdb.core.names import counted
 
 
 def add_to(app: App) -> None:
@@ -32,15 +31,15 @@ def site(
 ) -> None:
     """Write the catalog as a static site with a search.
 
-    It has a page for each op, operator, rule, erratum, error, chip and SDK.  The pages need no server.  If clang and wasm-ld are
-    there, the page of an op answers for a configuration that is edited in it.
+    It has a page for each op, operator, rule, erratum, error, chip and SDK, and needs no server. With clang and wasm-ld the page of
+    an op answers for a configuration that is edited in it.
     """
     from opdb.cli.progress import Stages
     from opdb.plugins.site.write import refuse_foreign, write
 
     refuse_foreign(output)
     with Stages() as stages:
-        stages("open the database")
+        stages("opening the database")
         opened = database.brought_up_to_date()
         done = write(opened, output, stages, stages.count)
     if done.left_out:
@@ -53,6 +52,5 @@ def site(
         return
     total = sum(done.pages.values())
     print(
-        f"{done.folder / 'index.html'}: {counted(total, 'page')}, {done.size / 1e6:.1f} MB; "
-        f"the largest page has {done.largest[0] / 1e3:.0f} kB"
+        f"{done.folder / 'index.html'}: {total} pages, {done.size / 1e6:.1f} MB; the largest page has {done.largest[0] / 1e3:.0f} kB"
     )
