@@ -123,7 +123,8 @@ def arrays(*more: int) -> dict:
     module, inputs = made()
     generator = numpy.random.default_rng(0)
     shapes = {
-        name: (*more, *x.shape) for name, x in zip(inspect.signature(module.forward).parameters, inputs)
+        name: (*more, *x.shape)
+        for name, x in zip(inspect.signature(module.forward).parameters, inputs, strict=True)
     }
     return {name: generator.standard_normal(shape, numpy.float32) for name, shape in shapes.items()}
 
