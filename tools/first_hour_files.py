@@ -144,6 +144,13 @@ def encodings(name: str) -> None:
     subprocess.run([*command.split(), name], check=True, capture_output=True)
 
 
+def estimate(name: str) -> None:
+    done = subprocess.run(
+        ["opdb", "cost", "model.pt2", "--soc", "SA8255", "--json"], check=True, capture_output=True, text=True
+    )
+    Path(name).write_text(done.stdout, encoding="utf-8")
+
+
 FILES: dict[str, Callable[[str], None]] = {
     "model.py": model,
     "package/module.py": model,
@@ -157,6 +164,7 @@ FILES: dict[str, Callable[[str], None]] = {
     "input.raw": raw,
     "model.encodings": encodings,
     "qdq.onnx": encodings,
+    "before.json": estimate,
 }
 #: What a page says instead of a file's name.
 NAMED = {"package/module.py": "package.module:make"}
