@@ -57,14 +57,12 @@ def main() -> None:
 
 def tell(done: Written) -> None:
     print(f"{sum(done.pages.values())} pages ({', '.join(f'{n} {kind}' for kind, n in done.pages.items())})")
-    print(
-        f"{done.files} files, {done.size / 1e6:.1f} MB; the largest page is {done.largest[1]}, {done.largest[0] / 1e3:.1f} kB"
-    )
+    size, path = done.largest
+    print(f"{done.files} files, {done.size / 1e6:.1f} MB; the largest page is {path}, {size / 1e3:.1f} kB")
     modules = [p.stat().st_size for p in (done.folder / "assets" / "wasm").glob("*.js")]
     if modules:
-        print(
-            f"{len(modules)} validators, {sum(modules) / 1e6:.2f} MB in base64, {min(modules) / 1e3:.0f} to {max(modules) / 1e3:.0f} kB each"
-        )
+        each = f"{min(modules) / 1e3:.0f} to {max(modules) / 1e3:.0f} kB each"
+        print(f"{len(modules)} validators, {sum(modules) / 1e6:.2f} MB in base64, {each}")
     index = sum(p.stat().st_size for p in (done.folder / "assets" / "search").glob("*.js"))
     print(f"index of the search: {index / 1e3:.0f} kB")
 
@@ -76,9 +74,8 @@ def searches(driver: Any, site: Path) -> None:
     )
     print(f"index loaded in {loaded:.0f} ms")
     for asked in ASKED:
-        print(
-            f"search for {asked!r}: {driver.execute_script(SEARCH, asked, ROUNDS):.1f} ms, {driver.execute_script('return find(arguments[0]).count', asked)} pages"
-        )
+        count = driver.execute_script("return find(arguments[0]).count", asked)
+        print(f"search for {asked!r}: {driver.execute_script(SEARCH, asked, ROUNDS):.1f} ms, {count} pages")
 
 
 def verdicts(driver: Any, site: Path) -> None:

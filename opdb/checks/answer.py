@@ -84,7 +84,8 @@ def _sentence(rows: Sequence[Row], place: str, graphs: int) -> str:
     if not left:
         return f"{_all(len(rows))} {'runs' if len(rows) == 1 else 'run'} on {place}, {held}."
     work = [sum(r.flops or 0 for r in some) for some in (taken, rows)]
-    flops = f" and {share(*work)} of the FLOPs" if work[1] else ""
+    most = "at most " if any(r.at_least for r in rows if r.verdict != "supported") else ""
+    flops = f" and {most}{share(*work)} of the FLOPs" if work[1] else ""
     falls = f"{counted(left, 'node')} {'falls' if left == 1 else 'fall'} back to the CPU"
     nodes = f"{share(len(taken), len(rows))} of the nodes ({len(taken)} of {len(rows)})"
     return f"{nodes}{flops} run on {place}, {held}; {falls}."

@@ -42,6 +42,12 @@ class Coverage:
         return all(r.verdict == "supported" for r in self.rows)
 
     @property
+    def from_documents(self) -> bool:
+        """True if the backend's rules were never compared with its library, which does not answer on x86-64."""
+        record = BACKENDS.get(self.backend or "")
+        return record is not None and not record.asked
+
+    @property
     def unsupported(self) -> set[str]:
         """The nodes without a form."""
         return {r.node for r in self.rows if r.verdict != "supported"}
@@ -65,13 +71,17 @@ class Coverage:
         return sum(r.verdict == verdict for r in self.rows)
 
     def cost(self, *verdicts: str) -> dict[str, int]:
-        """FLOPs and bytes of the nodes with these verdicts, by default of all; ``unknown``: nodes with symbolic shapes."""
+        """FLOPs and bytes of the nodes with these verdicts, by default of all.
+
+        ``unknown``: nodes with symbolic shapes, which are left out; ``at_least``: nodes with loops that are counted once.
+        """
         rows = [r for r in self.rows if not verdicts or r.verdict in verdicts]
         return {
             "nodes": len(rows),
             "flops": sum(r.flops or 0 for r in rows),
             "bytes": sum(r.bytes or 0 for r in rows),
             "unknown": sum(r.bytes is None or r.flops is None for r in rows),
+            "at_least": sum(r.at_least for r in rows),
         }
 
     @property

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
+from opdb.checks.host_work import Work, of_control_flow, of_model
 from opdb.lower.candidates import ONNX_NODE
 
 aten = torch.ops.aten
@@ -35,8 +36,6 @@ CONVOLUTIONS = {
     aten.conv1d: False, aten.conv2d: False, aten.conv3d: False,
     aten.conv_transpose1d: True, aten.conv_transpose2d: True, aten.conv_transpose3d: True,
 }  # fmt: skip
-#: TensorFlow Lite's operators that run subgraphs; the data decide how often.
-RUNNING_GRAPHS = ("WHILE", "IF", "CALL")
 KNOWN = 10_000  # cached calls: models repeat them
 _known: dict[Hashable, int] = {}
 #: Composites in which PyTorch's counter finds no products.  Common ones are listed because asking it imports TorchDynamo.
@@ -151,37 +150,36 @@ def _shapes(value: Any) -> list[tuple[Any, ...]]:
 
 
 def node_cost(node: torch.fx.Node) -> tuple[int | None, int | None]:
-    """(FLOPs, bytes read and written) of a call node; see ``flops`` and ``nbytes``."""
+    """(FLOPs, bytes read and written) of a call node; see ``node_work``."""
+    work, moved = node_work(node)
+    return None if work is None else work.flops, moved
+
+
+def node_work(node: torch.fx.Node) -> tuple[Work | None, int | None]:
+    """(work, bytes read and written) of a call node; see ``flops``, ``nbytes`` and opdb.checks.host_work."""
     reads = [t for n in node.all_input_nodes for t in _tensors(n.meta.get("val"))]
     makes = _tensors(node.meta.get("val"))
     moved = nbytes((*reads, *makes))
     target = node.target
+    if isinstance(target, torch._ops.HigherOrderOperator):
+        return of_control_flow(node, _of_graph), moved
     if not isinstance(target, torch._ops.OpOverload):
         target = getattr(target, "_op", None)  # the ATen operator of ExecuTorch's edge operator
     if str(target) == ONNX_NODE:
-        return _of_onnx_node(str(node.args[1]), makes), moved
+        from opdb.programs.onnx.host_node import read
+
+        return of_model(read(str(node.args[1])), [tuple(t.shape) for t in makes]), moved
     if moved is None or not isinstance(target, torch._ops.OpOverload):
         return None, moved
     args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
-    return flops(target, args, kwargs, makes), moved
+    found = flops(target, args, kwargs, makes)
+    return None if found is None else Work(found), moved
 
 
-def _of_onnx_node(model: str, results: Sequence[torch.Tensor]) -> int | None:
-    """FLOPs of an ONNX node that PyTorch cannot express; ``model``: the node as a separate model.
-
-    Recurrent layers have the FLOPs of their matrix products, nodes that run graphs None, others 1 for each element of the results.
-    """
-    from opdb.programs.onnx.host_node import alone, shapes_of
-
-    proto = alone(model)
-    if any(a.HasField("g") or a.graphs for a in proto.attribute) or proto.op_type in RUNNING_GRAPHS:
-        return None
-    if proto.op_type not in ("GRU", "LSTM", "RNN"):
-        return int(sum(prod(t.shape) for t in results))
-    sizes = shapes_of(model)
-    x, *weights = (sizes[name] for name in proto.input[:3])  # W and R
-    products: int = 2 * prod(x[:2]) * sum(map(prod, weights))
-    return products
+def _of_graph(module: torch.fx.GraphModule) -> Work:
+    """The work of a branch or a body; nodes of unknown cost make it a lower bound."""
+    works = [node_work(n)[0] for n in module.graph.nodes if n.op == "call_function"]
+    return sum((Work(0, True) if w is None else w for w in works), Work(0))
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:

@@ -46,3 +46,4 @@ class Row:
     graph: int | None = None
     types: str = ""  # the types it computes in; e.g. uq16, weights of sq8
     said: tuple[str, ...] = ()  # notes on types other than the program's; see opdb.checks.notes
+    at_least: bool = False  # ``flops`` is of one run of a loop that runs as often as the data say

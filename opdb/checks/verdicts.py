@@ -159,9 +159,9 @@ def row_of(
 
     ``near``: see ``nearest_of``.  ``ops``: by default the ops of ``outcome``.
     """
-    from opdb.checks.flops import node_cost
+    from opdb.checks.flops import node_work
 
-    flops, moved = node_cost(node)
+    work, moved = node_work(node)
     reasons = outcome.notes if isinstance(outcome, Lowered) else outcome.reasons
     said = [
         (r.warning, {"form": r.form, "rule": r.rule, "message": r.message, "brief": r.short}) for r in reasons
@@ -180,10 +180,11 @@ def row_of(
         module_of(node),
         *line_of(node),
         moved,
-        flops,
+        None if work is None else work.flops,
         outcome.avoided if isinstance(outcome, Lowered) else (),
         outcome.warned if isinstance(outcome, Lowered) else (),
         types=types_of(outcome.ops) if isinstance(outcome, Lowered) else "",
+        at_least=work is not None and work.at_least,
     )
 
 

@@ -185,13 +185,13 @@ def check(
 
 def _judged(judge: Judge, targets: Sequence[Target], options: CheckOptions) -> list[Coverage]:
     """The verdicts of each target."""
-    chips = [""] if len(targets) == 1 else [f" for {target.soc}" for target in targets]
+    chips = [""] if len(targets) == 1 else [f"for {target.soc}" for target in targets]
     if not options.executorch:
-        return [judge.coverage(t, f"check{chip}") for t, chip in zip(targets, chips, strict=True)]
+        return [judge.coverage(t, chip) for t, chip in zip(targets, chips, strict=True)]
     options.check_executorch()
     found = []
     for target, chip in zip(targets, chips, strict=True):
-        judge.stages(f"ExecuTorch's export and edge passes, check{chip}")
+        judge.stages("ExecuTorch's export and edge passes, check", chip)
         coverage = plugins.load("CHECKS", "executorch")(judge.model, target, judge.dims)
         found.append(judge.named(coverage))
     return found

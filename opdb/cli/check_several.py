@@ -14,6 +14,7 @@ from opdb.checks.report.several import lines
 from opdb.checks.side_by_side import COLUMNS, labels, overview
 from opdb.cli.options import Format
 from opdb.cli.output import print_rows
+from opdb.cli.screen import print_whole
 from opdb.core.files import write_atomically
 
 
@@ -27,7 +28,7 @@ def report(
             print_targets(coverages, title, verbose)
         else:
             for line in lines(coverages, format_, title):
-                print(line)
+                print_whole(line)
     if output is not None:
         write_atomically(output, buffer.getvalue())
         with redirect_stdout(sys.stderr):

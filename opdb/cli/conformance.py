@@ -15,10 +15,21 @@ import typer
 from opdb.cli import completion
 from opdb.cli.help import MEASURE, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
-from opdb.cli.options import Dask, Db, Json, Ops, check_workers, known_op, prepared_for, renamed, store
-from opdb.cli.output import print_json
+from opdb.cli.options import (
+    Dask,
+    Db,
+    Format,
+    Json,
+    Ops,
+    check_workers,
+    known_op,
+    prepared_for,
+    renamed,
+    store,
+)
+from opdb.cli.output import print_json, print_rows
 from opdb.cli.progress import working
-from opdb.cli.screen import print_whole
+from opdb.cli.screen import is_terminal, print_whole
 from opdb.core.errors import OpdbError
 from opdb.core.names import counted
 from opdb.core.version import __version__
@@ -26,6 +37,7 @@ from opdb.generated.constants.backends import PACKAGED
 
 if TYPE_CHECKING:
     from opdb.catalog.store import Store
+    from opdb.measure.conformance.report import Tables
     from opdb.measure.conformance.run import Progress, RunSummary
     from opdb.spec.catalog import Catalog
 
@@ -266,6 +278,7 @@ def report(
     """
     from opdb.core.files import check_writable, write_atomically
     from opdb.measure.conformance.report import report as write
+    from opdb.measure.conformance.report import tables
 
     opened = store(db)
     chosen = ReportFormat.json if json else format_
@@ -275,12 +288,16 @@ def report(
         _write_site(opened, output, run, force)
         return
     check_writable(output)
+    if chosen is ReportFormat.table and output is None and is_terminal():
+        with working("write the report"):
+            found = tables(opened.load_catalog(), opened, run=run, with_gaps=gaps)
+        _print_tables(found)
+        return
     with_gaps = gaps or chosen is ReportFormat.html
     with working("write the report"):
         text = write(opened.load_catalog(), opened, chosen.value, run=run, with_gaps=with_gaps)
     if output is None:
-        shown = print if chosen is ReportFormat.table else print_whole
-        shown(text, end="" if text.endswith("\n") else "\n")
+        print_whole(text, end="" if text.endswith("\n") else "\n")
         return
     write_atomically(output, text)
     print(f"{output}: {counted(len(text.encode()), 'byte')}")
@@ -289,6 +306,15 @@ def report(
 def _is_folder(output: Path | None) -> bool:
     """True if --output is a folder, or is to become one: a name without .html."""
     return output is not None and not output.is_file() and output.suffix not in (".html", ".htm")
+
+
+def _print_tables(found: Tables) -> None:
+    for number, rows in enumerate(filter(None, (found.results, found.agreement))):
+        if number:
+            print()
+        print_rows(rows, list(rows[0]), Format.table)
+    if found.gaps:
+        print(f"\n{found.gaps}", end="")
 
 
 def _write_site(opened: Store, folder: Path | None, run: int | None, force: bool) -> None:

@@ -15,9 +15,10 @@ from opdb.cli.check_several import print_overview
 from opdb.cli.judge import Judge
 from opdb.cli.progress import Stages
 from opdb.cli.quantization import asked_recipe
+from opdb.cli.screen import print_whole
 from opdb.cli.targets import SeveralTargetsOptions, listed
 from opdb.core.errors import OpdbError
-from opdb.core.files import write_atomically
+from opdb.core.files import check_writable, write_atomically
 from opdb.generated.constants.backends import DEFAULT
 
 if TYPE_CHECKING:
@@ -36,10 +37,11 @@ def diff_model(model: str, options: DiffOptions) -> bool:
         raise OpdbError(
             "--model: name what to compare, e.g. --soc SM8650 --sdk 2.47,2.51, or --soc SM8550,SM8650"
         )
+    check_writable(options.output)
     sys.path.insert(0, "")
     with Stages(("export", "check")) as stages:
         judge = Judge(model, dims, options.reading, options.quantize, recipe, floats, stages)
-        coverages = [judge.coverage(target, f"check on {target}") for target in targets]
+        coverages = [judge.coverage(target, f"on {target}") for target in targets]
     found = steps(coverages)
     _report(found, coverages, model, options)
     return any(d.failing(options.fail_on or ()) for d in found)
@@ -56,7 +58,7 @@ def _report(
             _print(found, coverages, last, options.verbose)
         else:
             for line in lines(found, coverages, options.form, model, last):
-                print(line)
+                print_whole(line)
     if options.output is not None:
         write_atomically(options.output, buffer.getvalue())
         for line in (*summaries(found), f"written to {options.output}"):

@@ -55,6 +55,7 @@ class GraphMaker:
         self.stages("lower")
         coverage, graph = lowered_model(program, model, self.target, self.how)
         if graph is None:
+            self.stages.end()
             if self.json:
                 print_json({"result": {"stage": "lower", "verdict": "no"}, "coverage": coverage.to_json()})
             else:
@@ -72,6 +73,7 @@ class GraphMaker:
         self.stages("read")
         graphs = chosen(config_graphs(configs(file)), self.how.name)
         if refused := judged(graphs, self.target):
+            self.stages.end()
             self._print_refused(refused)
             raise typer.Exit(1)
         return graphs, warned(graphs, self.target)

@@ -62,12 +62,12 @@ class Judge:
             names = ends(self.model)[0]
         return program_samples(self.data, self.program, names)
 
-    def coverage(self, target: Target, stage: str = "check") -> Coverage:
-        """The verdicts with the names of the model's file."""
+    def coverage(self, target: Target, where: str = "") -> Coverage:
+        """The verdicts with the names of the model's file.  ``where``: what progress adds to the stage, e.g. for SM8650."""
         from opdb.checks.verdicts import check_program
 
         program, samples = self.program, self.samples
-        self.stages(stage)
+        self.stages("check", where)
         recipe, decompose = self.recipe, self.options.decompose
         if self.quantize is None or recipe is not None:
             recipe = self._recipe(target)

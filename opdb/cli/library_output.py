@@ -44,7 +44,7 @@ def tensor_json(tensor: GraphTensor) -> dict[str, Any]:
 
 
 #: An emulated chip is slow: a model that a phone runs in milliseconds may take minutes.
-HUNG = "the library gave no answer within --timeout; it hung or is slow, as emulation is: try --timeout 600"
+HUNG = "the library gave no answer within --timeout; it hung, or it is slow, as emulation is: give a larger --timeout"
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Any]:

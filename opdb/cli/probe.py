@@ -13,9 +13,10 @@ import typer
 from opdb.cli import completion
 from opdb.cli.help import MEASURE, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
-from opdb.cli.options import Dask, Json, Ops, check_workers, known_op, prepared_for
-from opdb.cli.output import print_json
+from opdb.cli.options import Dask, Format, Json, Ops, check_workers, known_op, prepared_for
+from opdb.cli.output import print_json, print_rows
 from opdb.cli.progress import working
+from opdb.cli.screen import is_terminal
 from opdb.core.errors import OpdbError
 from opdb.core.names import counted
 
@@ -184,9 +185,12 @@ def _document(summary: Summary, low: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _print(summary: Summary, low: list[dict[str, Any]], least: float | None) -> None:
-    from opdb.catalog.query.table import agreement_table
+    from opdb.catalog.query.table import HEADER, agreement_rows, agreement_table
 
-    print(agreement_table(summary.agreement), end="")
+    if is_terminal() and summary.agreement:
+        print_rows(agreement_rows(summary.agreement), HEADER, Format.table)
+    else:
+        print(agreement_table(summary.agreement), end="")
     for name, why in summary.skipped.items():
         print(f"  skipped  {name}: {why}")
     for backend, ops in summary.undocumented.items():

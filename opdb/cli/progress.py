@@ -5,7 +5,8 @@
         ...
         stages("lower")
 
-Nothing is printed for what takes less than two seconds.  OPDB_PROGRESS=0 switches all of it off.
+Nothing is printed for what takes less than two seconds.  OPDB_PROGRESS=0 switches all of it off, OPDB_PROGRESS=all prints
+every stage when it is done, however short.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 #: A stage is mentioned if it takes this long, in seconds; and again after STILL_SECONDS, then after twice as long, ...
 PATIENCE = 2.0
 STILL_SECONDS = 10.0
-#: Set to 0 for no progress.
+#: Set to 0 for no progress, to all for every stage.
 VARIABLE = "OPDB_PROGRESS"
 
 
@@ -42,7 +43,9 @@ class Stages:
         self._bar: Any = None
         self._lock = threading.Lock()
         self._ended = threading.Event()
-        self._shown = os.environ.get(VARIABLE, "") not in ("0", "off", "no")
+        asked = os.environ.get(VARIABLE, "")
+        self._shown = asked not in ("0", "off", "no")
+        self._least = 0.0 if asked == "all" else PATIENCE  # seconds of a stage that is worth a line
 
     def __enter__(self) -> Stages:
         if self._shown and sys.stderr.isatty():
@@ -57,6 +60,10 @@ class Stages:
     ) -> None:
         self._ended.set()
         self._leave(done=error is None)
+        self.end()
+
+    def end(self) -> None:
+        """Takes the bar away, before the results are printed."""
         if self._bar is not None:
             self._bar.stop()
 
@@ -112,7 +119,7 @@ class Stages:
         if not done:
             return
         self.seconds.append((*place, seconds))
-        if seconds >= PATIENCE and self._shown:
+        if seconds >= self._least and self._shown:
             self.note(f"{_label(*place)}: {seconds:.1f} s")
 
 

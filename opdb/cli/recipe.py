@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from opdb.cli import screen
 from opdb.cli.help import BUILD, App
 from opdb.cli.options import Json
 from opdb.cli.output import print_json
@@ -47,4 +48,4 @@ def show(
     if json:
         print_json(said)
     else:
-        print_whole(dump_data(said), end="")
+        print_whole(dump_data(said, screen.width()) if screen.is_terminal() else dump_data(said), end="")

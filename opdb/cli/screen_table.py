@@ -5,7 +5,7 @@ Columns are laid out one by one, and equal values are wrapped once: a question m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
@@ -132,8 +132,7 @@ def _spread(columns: Sequence[Column], most: int, room: tuple[int, int]) -> list
 
 
 def _table(columns: Sequence[Column]) -> Iterator[str]:
-    heads = [painted(c.name.ljust(c.width), "head") for c in columns[:-1]]
-    yield GAP.join((*heads, painted(columns[-1].name, "head")))
+    yield from _lines([_padded(filled(c.name, c.width), c, "head") for c in columns], columns)
     wraps: list[dict[str, list[str]]] = [{} for _ in columns]
     for texts in zip(*(c.texts for c in columns), strict=True):
         broken = []
@@ -141,15 +140,23 @@ def _table(columns: Sequence[Column]) -> Iterator[str]:
             if text not in known:
                 known[text] = _cell(text, column)
             broken.append(known[text])
-        for parts in zip_longest(*broken):
-            padded = [p if p is not None else " " * c.width for p, c in zip(parts, columns, strict=True)]
-            yield GAP.join(padded).rstrip()
+        yield from _lines(broken, columns)
+
+
+def _lines(row: Iterable[Sequence[str]], columns: Sequence[Column]) -> Iterator[str]:
+    """The lines of a row, whose cells have different numbers of lines."""
+    for parts in zip_longest(*row):
+        yield GAP.join(p or " " * c.width for p, c in zip(parts, columns, strict=True)).rstrip()
 
 
 def _cell(text: str, column: Column) -> list[str]:
     """The lines of a cell, padded to the column's width, and in the color of a status."""
     lines = [part for line in text.splitlines() or [""] for part in filled(line, column.width)]
-    name = meaning(text) if column.statuses else ""
+    return _padded(lines, column, meaning(text) if column.statuses else "")
+
+
+def _padded(lines: Iterable[str], column: Column, name: str) -> list[str]:
+    """Lines in the color of their meaning, as wide as the column."""
     return [painted(line, name) + " " * (column.width - cells(line)) for line in lines]
 
 

@@ -196,6 +196,7 @@ def print_verdict(
     place: str, verdict: Verdict, variant: Variant | None, answer: Any, verbose: bool = False
 ) -> None:
     """Prints the verdict, the broken rules, and the library's answer."""
+    from opdb.execute.libraries.results import HUNG
     from opdb.runtime.qnn.errors import explained
 
     ident = f" {verdict.config.id}" if verdict.config.id else ""
@@ -205,7 +206,8 @@ def print_verdict(
     if variant is not None:
         print(f"  nearest accepted: {variant.text}")
     if answer is not None:
-        code = "" if answer.verdict == "accept" else f" {explained(answer.code, answer.code_name)}"
+        code = "" if answer.verdict == "accept" else f" {explained(answer.code, answer.code_name)}".rstrip()
+        code = f": {HUNG}" if answer.verdict == "hung" else code
         print(f"  vendor: {answer.verdict}{code}")
         for line in answer.log:
             if line.startswith(("error", "warning")):  # --json has the whole log

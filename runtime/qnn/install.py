@@ -17,8 +17,6 @@ from opdb.core.files import new_folder
 from opdb.runtime.qnn.libraries import PACKAGE, WHEELS, Libraries, in_folder, qnn_of, unpacked_folder
 
 _WHEEL = re.compile(r"onnxruntime_qnn-(\d+(?:\.\d+)*)-[^-]+-[^-]+-[^-]+\.whl")
-#: QNN counts up to 2.51 and on, the wheel up to 2.7: from this minor version on, a number is QNN's.
-OLDEST_QNN = 20
 #: pip retries once, and gives up on an unresponsive index after the timeout.
 _PIP = ("--no-deps", "--only-binary=:all:", "--no-input", "--retries=1", "--timeout=30")
 
@@ -56,11 +54,6 @@ def _version(what: str, wheel: Path | None) -> str:
             raise OpdbError(
                 f"{what!r} is not a version of QNN or of {PACKAGE}; e.g. 2.51, which is {PACKAGE} 2.7.0, or the path of its wheel"
             )
-        if int(what.split(".")[1]) >= OLDEST_QNN and not qnn_of(what):
-            known = ", ".join(f"{qnn} ({wheel})" for qnn, wheel in WHEELS.items())
-            raise OpdbError(
-                f"QNN {what}: opdb knows no version of {PACKAGE} with it; it knows {known}; give another version by the wheel's number"
-            )
         return WHEELS.get(qnn_of(what), what)
     found = _WHEEL.fullmatch(wheel.name)
     if not found:
@@ -78,7 +71,8 @@ def _download(version: str, folder: Path) -> Path:
     offered = re.search(r"from versions: ([^)]*)\)", done.stderr)
     if offered and offered[1] != "none":
         raise OpdbError(
-            f"{PACKAGE} {version} is not on the package index for this Python; there are: {offered[1]}"
+            f"{PACKAGE} {version} is not on the package index for this Python; there are: {offered[1]}; "
+            f"of QNN's versions {', '.join(WHEELS)} can be named"
         )
     if offered:
         raise OpdbError(

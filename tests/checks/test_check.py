@@ -81,22 +81,29 @@ def test_layer_norm_over_two_dimensions_takes_a_supported_form() -> None:
     assert [q["rule"] for q in row.reasons] == ["LayerNorm.H5"]  # why the direct form was passed over
 
 
-def test_transposes_added_for_a_layout_are_judged_too() -> None:
+def test_only_the_reasons_that_matter_are_given() -> None:
+    """Not the condition of DepthWiseConv2d, which another convolution needs not meet, and not the same types for each Transpose."""
     row = only(nn.Conv2d(3, 4, 3).double(), r(1, 3, 8, 8).double())
-    assert "Transpose" not in str(row.reasons[0]["rule"])
-    inner = [q for q in row.reasons if q["rule"].startswith("Transpose.")]
-    assert inner and inner[0]["message"].startswith("the Transpose that brings x into its layout: ")
+    assert [(q["form"], q["rule"]) for q in row.reasons] == [("Conv2d", "Conv2d.TYPES_CPU")]
+    assert {n["form"] for n in row.nearest} == {"Conv2d"}
+    row = only(nn.Conv2d(3, 4, 3), r(1, 3, 8, 8), target=Target("HTP", "QCM6490"))
+    assert [q["rule"] for q in row.reasons] == ["Conv2d.TYPES_HTP"]
+    assert row.reasons[0]["message"].startswith("this chip has no floating point on the HTP")
 
 
 def test_an_unknown_target_goes_to_the_host() -> None:
     row = only(torch.digamma, r(3))
     assert (row.verdict, row.reasons[0]["message"]) == ("host", "QNN has no op for aten.digamma.default")
-    assert unmapped_reason("aten.argsort.stable").message.endswith(
-        "; the nearest that one maps is aten.argsort.default"
+    assert unmapped_reason("aten.nonzero.default").message == (
+        "QNN has the op NonZero, opdb does not map this operator to it"
     )
-    assert unmapped_reason("aten.relu_.default").message.endswith(
-        "; the nearest that one maps is aten.relu.default"
+    assert unmapped_reason("aten.argsort.stable").message == (
+        "opdb does not map aten.argsort.stable; it maps aten.argsort.default"
     )
+    assert unmapped_reason("aten.relu_.default").message == (
+        "opdb does not map aten.relu_.default; it maps aten.relu.default"
+    )
+    assert "real and the imaginary part" in unmapped_reason("aten.view_as_complex.default").message
 
 
 def test_symbolic_shapes_are_refused_with_a_fix() -> None:

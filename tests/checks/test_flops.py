@@ -10,17 +10,19 @@ import torch
 from every_module import Case, one_in
 from modules import Function
 from torch import nn
+from torch._higher_order_ops import while_loop
 from torch.utils.flop_counter import FlopCounterMode
 
 from opdb.catalog.targets.target import Target
 from opdb.checks.coverage import Row
 from opdb.checks.flops import node_cost
+from opdb.checks.gates import gate
 from opdb.checks.verdicts import check_program
 from opdb.programs.torch.export import export
 from opdb.programs.torch.program import Program
 
 pytestmark = pytest.mark.torch
-CPU = Target("CPU")
+CPU, HTP = Target("CPU"), Target("HTP", "SM8650")
 r = torch.randn
 
 
@@ -74,8 +76,55 @@ def test_costs_of_cpu_nodes_are_summed() -> None:
     model = nn.Sequential(nn.Linear(5, 7), Function(torch.special.erfcx))
     document = check_program(export(model, (r(2, 5),)), CPU).to_json()
     assert [row["verdict"] for row in document["rows"]] == ["supported", "host"]
-    assert document["cost"] == {"nodes": 2, "flops": 2 * 2 * 5 * 7 + 14, "bytes": 4 * (66 + 28), "unknown": 0}
-    assert document["cpu"] == {"nodes": 1, "flops": 14, "bytes": 4 * 28, "unknown": 0}
+    assert document["cost"] == {
+        "nodes": 2,
+        "flops": 2 * 2 * 5 * 7 + 14,
+        "bytes": 4 * (66 + 28),
+        "unknown": 0,
+        "at_least": 0,
+    }
+    assert document["cpu"] == {"nodes": 1, "flops": 14, "bytes": 4 * 28, "unknown": 0, "at_least": 0}
+
+
+class _Loop(nn.Module):
+    """20 linear layers, as often as the data say."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(64, 64)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        _, y = while_loop(lambda i, y: i < 20, lambda i, y: (i + 1, self.linear(y)), (torch.tensor(0), x))
+        return torch.relu(y)
+
+
+class _Branches(_Loop):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda x: self.linear(x), lambda x: x + 1, (x,))  # type: ignore[no-any-return]
+
+
+def test_a_loop_counts_its_body_at_least_once() -> None:
+    coverage = check_program(export(_Loop(), (r(1, 64),)), HTP)
+    loop = next(row for row in coverage.rows if row.target == "while_loop")
+    assert loop.at_least and loop.flops is not None and 2 * 64 * 64 <= loop.flops <= 2 * 64 * 64 + 8
+    assert coverage.cost("host")["at_least"] == 1
+    assert gate("cpu-flops>99%").hit(coverage) is not None
+
+
+def test_a_gate_on_flops_does_not_trust_a_lower_bound() -> None:
+    """The loop may run so often that the share is above any limit."""
+    coverage = check_program(export(_Loop(), (r(1, 64),)), HTP)
+    said = gate("cpu-flops>99.9%").hit(coverage)
+    assert said == (
+        "--fail-on cpu-flops>99.9%: FLOPs on the CPU: at least 99.2 %, with one run of a loop that the data decide"
+    )
+
+
+def test_branches_count_the_one_with_more_work() -> None:
+    coverage = check_program(export(_Branches(), (r(1, 64),)), HTP)
+    (branches,) = (row for row in coverage.rows if row.target == "cond")
+    assert (branches.flops, branches.at_least) == (2 * 64 * 64, False)
+    assert gate("cpu-flops>5%").hit(coverage) is not None
 
 
 def test_symbolic_shapes_have_no_cost() -> None:

@@ -52,11 +52,12 @@ class Here:
         return Done(code, out, err)
 
 
-def started(*args: str | Path) -> subprocess.Popen[str]:
+def started(*args: str | Path, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
     """The real command in the background."""
     return subprocess.Popen(
-        [*COMMAND, *map(str, args)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+        [*COMMAND, *map(str, args)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, **(env or {})},
+    )  # fmt: skip
 
 
 def child_of(process: subprocess.Popen[str]) -> int:

@@ -116,9 +116,10 @@ def test_a_read_only_directory_is_named(opdb: Run, tmp_path: Path) -> None:
     ("extra", "module", "command"),
     [
         ("torch", "torch", ("check", "opdb.plugins.executorch.demo:guide_model", "--soc", "SM8650")),
-        ("onnx", "onnx", ("check", "model.onnx", "--soc", "SM8650")),
+        ("onnx", "onnx", ("check", "{folder}/model.onnx", "--soc", "SM8650")),
         ("qnn", "onnxruntime_qnn", ("validate", "-", "--backend", "CPU", "--against", "vendor")),
         ("executorch", "executorch", ("executorch", "env")),
+        ("executorch", "executorch", ("debug", "{folder}/model.pte")),
     ],
 )
 def test_a_missing_extra_is_one_line(
@@ -148,7 +149,14 @@ def test_a_missing_extra_is_one_line(
             "outputs": [{"dtype": "FLOAT_32", "shape": [2]}],
         }
     )
-    line = one_line(opdb(*command, stdin=config, env={"PYTHONPATH": str(hide)}))
+    for name, data in (
+        ("model.onnx", b"\x08\x08"),
+        ("model.pte", b"\0\0\0\0ET12"),
+        ("model.etrecord", b"PK"),
+    ):
+        (tmp_path / name).write_bytes(data)
+    words = [word.replace("{folder}", str(tmp_path)) for word in command]
+    line = one_line(opdb(*words, stdin=config, env={"PYTHONPATH": str(hide)}))
     assert f"qnn-opdb[{extra}]" in line
 
 

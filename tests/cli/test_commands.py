@@ -27,7 +27,7 @@ COMMANDS = (
     "aic check", "aic skeleton", "package aic", "package check", "package inspect", "package matrix", "package onnx", "package ort",
     "package qnn",
     "import xml", "import udo", "import cloud-ai", "import header", "import docs", "export xml",
-    "completion", "help", "version",
+    "completion", "help", "site", "version",
     "db upgrade", "db check", "db dump", "db restore", "db datasette", "db views",
 )  # fmt: skip
 

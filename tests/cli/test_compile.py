@@ -86,21 +86,26 @@ def test_the_text_output_describes_a_program_for_cpu(here: Here, tmp_path: Path)
     path = tmp_path / "m.bin"
     done = here("compile", tmp_path / "two acts.pt2", "--backend", "CPU", "-o", path)
     assert (done.code, done.err) == (0, "")
-    stages = [
-        "export",
-        "lower",
-        "open",
-        *(f"{s} two_acts" for s in ("validate", "build", "finalize")),
-        "save",
-    ]
-    lines = done.out.splitlines()
-    assert [line.split(":")[0] for line in lines[: len(stages)]] == stages
-    assert lines[len(stages) :] == [
+    assert done.out.splitlines() == [
         f"{path}: {path.stat().st_size} bytes for CPU, QNN {context_file.read(path).header.build_id}",
         "graph two_acts: 2 nodes",
         "  input  input  FLOAT_32 [2, 3]",
         "  output sigmoid  FLOAT_32 [2, 3]",
     ]
+
+
+def test_every_stage_is_told_on_request(here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPDB_PROGRESS", "all")
+    file = written(tmp_path / "relu.json", RELU)
+    done = here("compile", file, "--backend", "CPU", "-o", tmp_path / "m.bin", "--json")
+    assert done.code == 0 and done.document["result"]["stage"] == "done"
+    stages = [
+        "read",
+        "open the library",
+        *(f"{s} Relu_0" for s in ("validate", "build", "finalize")),
+        "write",
+    ]
+    assert [line.split(":")[0] for line in done.err.splitlines()] == stages
 
 
 def test_a_model_the_target_rejects_is_not_compiled(
@@ -173,17 +178,17 @@ def test_the_child_is_killed_or_stopped(number: int, tmp_path: Path) -> None:
     ops = [{"op": "Softmax", "inputs": [big], "outputs": [big]} for _ in range(400)]
     file = written(tmp_path / "many.jsonl", *ops)
     args = ("compile", file, "--soc", "SM8650", "-o", tmp_path / "m.bin", "--timeout", "2")
-    with started(*args) as process:
-        assert process.stdout is not None
-        line = next(line for line in process.stdout if line.startswith("finalize"))
+    with started(*args, env={"OPDB_PROGRESS": "all"}) as process:
+        assert process.stderr is not None
+        line = next(line for line in process.stderr if line.startswith("finalize"))
         assert line.startswith("finalize Softmax_0: ")
         child = child_of(process)
         os.kill(child, number)
         _, err = process.communicate(timeout=300)
     how = "the library crashed: 9 SIGKILL" if number == signal.SIGKILL else HUNG
     assert process.returncode == 1
-    assert err.splitlines()[0].startswith("opdb: HTP SM8650: ")
-    assert err.splitlines()[0].endswith(how)
+    (said,) = (line for line in err.splitlines() if line.startswith("opdb: "))
+    assert said.startswith("opdb: HTP SM8650: ") and said.endswith(how)
     assert not alive(child)
     assert os.listdir(tmp_path) == ["many.jsonl"]
 

@@ -61,8 +61,22 @@ def test_text_gives_the_time_and_its_limits(here: Here, models: str) -> None:
     assert table[4].startswith("and ")
 
 
+def test_a_page_is_html_in_a_file(here: Here, models: str, tmp_path: Path) -> None:
+    page, old = tmp_path / "page.html", tmp_path / "old.html"
+    done = here("cost", f"{models}:net", *ON, "--format", "html", "-o", page)
+    assert (done.code, done.out, done.err) == (0, "", f"written to {page}\n")
+    text = page.read_text()
+    assert text.startswith("<!doctype html>") and "Engines over time" in text
+    done = here("cost", f"{models}:net", *ON, "--html", old)
+    notice = (
+        f"opdb: --html {old} is now written --format html -o {old}; the old form goes with the next release\n"
+    )
+    assert (done.code, done.err) == (0, notice) and done.out
+    assert old.read_text() == text
+
+
 def test_json_has_the_figures_and_the_rows(here: Here, models: str, tmp_path: Path) -> None:
-    files = tmp_path / "trace.json", tmp_path / "page.html"
+    trace = tmp_path / "trace.json"
     done = here(
         "cost",
         f"{models}:net",
@@ -70,11 +84,8 @@ def test_json_has_the_figures_and_the_rows(here: Here, models: str, tmp_path: Pa
         "--by",
         "module",
         "--trace",
-        files[0],
-        "--format",
-        "html",
-        "-o",
-        files[1],
+        trace,
+        "--json",
     )
     assert (done.code, done.err) == (0, "")
     told = done.document
@@ -85,8 +96,7 @@ def test_json_has_the_figures_and_the_rows(here: Here, models: str, tmp_path: Pa
     assert {"0", "2"} & {r["what"] for r in told["rows"]}  # the names of the modules
     assert (told["at_least"], told["failed"], told["against"]) == (False, [], None)
     assert any("not measured" in note for note in told["notes"])
-    assert json.loads(files[0].read_text())["traceEvents"]
-    assert "Engines over time" in files[1].read_text()
+    assert json.loads(trace.read_text())["traceEvents"]
 
 
 def test_a_quantized_model_costs_less(here: Here, models: str) -> None:

@@ -141,3 +141,32 @@ def test_query_lists_its_questions_with_their_meaning(opdb: Run) -> None:
 
 def test_a_command_says_how_it_writes_html(opdb: Run) -> None:
     assert one_line(opdb("query", "ops", "--html", "x.html")) == "opdb: --html: write --format html -o FILE"
+
+
+def test_every_command_that_answers_has_json(root: Any) -> None:
+    without = [
+        " ".join(path)
+        for path, command in _tree(root, ())
+        if not hasattr(command, "commands")
+        and "--json" not in [name for p in command.params for name in p.opts]
+    ]
+    assert without == ["help", "completion"]  # texts for people, and for a shell
+
+
+#: Questions that end a command before its usual answer, too.
+LISTS = (
+    ("compile", "--passes"),
+    ("generate", "--list"),
+    ("explain", "--functions"),
+    ("recipe", "show"),
+    ("db", "views"),
+)
+
+
+@pytest.mark.parametrize("words", LISTS)
+def test_lists_are_json_on_request(opdb: Run, words: tuple[str, ...]) -> None:
+    done = opdb(*words, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert len(found) > 3 and all(isinstance(row, dict) for row in found)
+    assert len(opdb(*words).stdout.splitlines()) > 3

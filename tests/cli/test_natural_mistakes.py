@@ -20,9 +20,7 @@ def mistakes() -> dict[str, str]:
     """Command line -> what it prints on stderr, from the transcript."""
     lines = TRANSCRIPT.read_text(encoding="utf-8").splitlines()
     return {
-        line.removeprefix("$ opdb "): said
-        for line, said in pairwise(lines)
-        if line.startswith("$ opdb ")
+        line.removeprefix("$ opdb "): said for line, said in pairwise(lines) if line.startswith("$ opdb ")
     }
 
 

@@ -36,6 +36,11 @@ def agreement_cells(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     return lines
 
 
+def agreement_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """``agreement_cells`` by the names of HEADER."""
+    return [dict(zip(HEADER, line, strict=True)) for line in agreement_cells(rows)] if rows else []
+
+
 def agreement_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """A text table with aligned columns; "" if there are no rows."""
     if not rows:

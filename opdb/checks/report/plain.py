@@ -114,6 +114,8 @@ def _totals(coverage: Coverage) -> Iterator[str]:
 
 def notes(coverage: Coverage) -> Iterator[str]:
     """How many nodes compute otherwise than the model says or have warnings, and the errata of the library that were met."""
+    if coverage.from_documents:
+        yield f"The rules of {coverage.backend} are those of Qualcomm's documents; no library was asked, which may refuse more."
     if told := sum(bool(r.said) for r in coverage.rows):
         yield f"{told} {_nodes(told)} not compute as {'the recipe' if coverage.quantize else 'the model'} says; the lines above tell why"
     if numbers := sum(bool(out_of_range(r)) for r in coverage.rows):
@@ -153,6 +155,8 @@ def on_cpu(coverage: Coverage) -> str:
               for k, n in (("flops", "FLOPs"), ("bytes", "bytes"))]  # fmt: skip
     if whole["unknown"]:
         parts.append(f"{counted(whole['unknown'], 'node')} of unknown cost left out")
+    if n := cpu["at_least"]:
+        parts.append(f"at least: {counted(n, 'loop')} that the data decide counted once")
     return ", ".join(parts)
 
 

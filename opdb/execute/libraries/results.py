@@ -9,6 +9,8 @@ from typing import Any
 from opdb.core.graph import GraphTensor
 from opdb.runtime.qnn.errors import explained
 
+HUNG = "no answer in time; it hung, or it is slow, as emulation is: give a larger timeout"
+
 
 @dataclass(frozen=True)
 class LibraryInfo:
@@ -58,8 +60,8 @@ class Outcome:
 
     @property
     def explained(self) -> str:
-        """The code for people; "" if the library hung."""
-        return explained(self.code, self.code_name)
+        """The code for people; of a library that hung, what to do."""
+        return HUNG if self.verdict == "hung" else explained(self.code, self.code_name)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from opdb.checks.coverage import Coverage
+from opdb.core.names import counted, plural
 from opdb.core.pages import checked, style, table, text
 from opdb.judge.nearest import Variant
 from opdb.judge.validate import Verdict
@@ -45,7 +46,8 @@ def page(report: Report, check: str, pte: str, cases: str) -> str:
     supported = sum(r.verdict == "supported" for r in report.coverage.rows)
     sections = [
         f"<h1>opdb demo: {text(report.model)}</h1>",
-        f"<p><b>{supported} of {len(nodes)} nodes run on {text(place)}</b>; {right} of {len(differences)} results are as PyTorch's.</p>",
+        f"<p><b>{supported} of {counted(len(nodes), 'node')} {plural(supported, 'runs', 'run')} on {text(place)}</b>; "
+        f"{right} of {counted(len(differences), 'result')} {plural(right, 'is', 'are')} as PyTorch's.</p>",
         _section(
             "nodes",
             f"What runs on {place}",

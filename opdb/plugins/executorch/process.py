@@ -81,7 +81,12 @@ def call(
         code = _run(here, environment, timeout, progress)
         log = (here / LOG).read_text(errors="replace")
         if code is None:
-            raise ChildError(f"{entry} did not finish within {timeout:g} s and was stopped", "hung", log)
+            raise ChildError(
+                f"{entry} did not finish within {timeout:g} s and was stopped; emulation is slow: "
+                f"try --timeout {4 * timeout:g}",
+                "hung",
+                log,
+            )
         if not (here / RESULT).exists():
             how = (
                 f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"

@@ -32,7 +32,7 @@ def read(file: Path) -> Program:
         with open(file, "rb") as opened:
             if not opened.read(8)[MAGIC].startswith(b"ET"):
                 raise OpdbError(
-                    f"{file}: not an ExecuTorch program; make one with opdb compile MODEL -o {file}"
+                    f"{file}: not an ExecuTorch program; make one with opdb compile MODEL -o {file.with_suffix('.pte')}"
                 )
             opened.seek(0)
             return Program(opened.read(), str(file))

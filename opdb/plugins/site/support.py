@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from opdb.catalog.evidence.status import NO
+from opdb.catalog.evidence.status import NO, NOT_KNOWN
 from opdb.catalog.query import pivot
 from opdb.catalog.query.sdk_ranges import ranges
 from opdb.catalog.store.reader import Reader
@@ -130,7 +130,9 @@ class Matrix:
     columns: tuple[tuple[str, ...], ...]  # the chips of each
     rows: tuple[tuple[TypeRow, tuple[Cell, ...]], ...]
     notes: tuple[str, ...]
-    refused: tuple[tuple[str, tuple[str, ...]], ...] = ()  # chips that take nothing, by the reason
+    others: tuple[
+        tuple[str, str, tuple[str, ...]], ...
+    ] = ()  # word, reason and chips without a column: all rows are alike
 
 
 def matrices(support: Support, op: str) -> list[Matrix]:
@@ -151,10 +153,12 @@ def _matrix(support: Support, backend: str, rows: list[TypeRow]) -> Matrix:
         )
         if any(key):
             groups.setdefault(key, []).extend(chips)
-    refused = {
-        key: why for key, chips in groups.items() if chips != [""] and (why := _refusal(key, len(rows)))
+    folded = {
+        key: said for key, chips in groups.items() if chips != [""] and (said := _alike(key, len(rows)))
     }
-    shown = {key: chips for key, chips in groups.items() if key not in refused}
+    if len(folded) == len(groups):
+        folded = {}  # a matrix without columns says less
+    shown = {key: chips for key, chips in groups.items() if key not in folded}
     notes: dict[str, int] = {}
     made = []
     for i, row in enumerate(rows):
@@ -166,14 +170,17 @@ def _matrix(support: Support, backend: str, rows: list[TypeRow]) -> Matrix:
         tuple(map(tuple, shown.values())),
         tuple(made),
         tuple(notes),
-        tuple((why, tuple(groups[key])) for key, why in refused.items()),
+        tuple((word, why, tuple(groups[key])) for key, (word, why) in folded.items()),
     )
 
 
-def _refusal(key: Sequence[_Said | None], rows: int) -> str:
-    """The reason if a chip takes none of several rows for one and the same reason, e.g. that it has no HTP; else ""."""
+def _alike(key: Sequence[_Said | None], rows: int) -> _Said | None:
+    """What is said of all of several rows, if they are refused or not known for one reason, e.g. a chip without an HTP."""
     first = key[0]
-    return first[1] if rows > 1 and first is not None and first[0] == NO and set(key) == {first} else ""
+    alike = (
+        rows > 1 and first is not None and first[0] in (NO, NOT_KNOWN) and first[1] and set(key) == {first}
+    )
+    return first if alike else None
 
 
 def _cell(statuses: Iterable[_Said | None], sdks: Sequence[str], notes: dict[str, int]) -> Cell:

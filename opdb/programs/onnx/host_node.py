@@ -39,17 +39,11 @@ def call(
 
 def alone(model: str) -> NodeProto:
     """The node of a call, from its argument ``model``."""
-    return _read(model).graph.node[0]
+    return read(model).graph.node[0]
 
 
-def shapes_of(model: str) -> dict[str, tuple[int, ...]]:
-    """The shapes of the tensors that a call's node reads, by name, as given in its argument ``model``."""
-    graph = _read(model).graph
-    given = {v.name: tuple(d.dim_value for d in v.type.tensor_type.shape.dim) for v in graph.input}
-    return given | {t.name: tuple(t.dims) for t in graph.initializer}
-
-
-def _read(model: str) -> ModelProto:
+def read(model: str) -> ModelProto:
+    """The node of a call as a separate model, from its argument ``model``."""
     import onnx
 
     return onnx.ModelProto.FromString(base64.b64decode(model))
@@ -70,7 +64,7 @@ def _fake(inputs: Sequence[torch.Tensor], model: str, reason: str, made: str) ->
 
 def _run(inputs: Sequence[torch.Tensor], model: str, reason: str, made: str) -> list[torch.Tensor]:
     """Raises OpdbError if nothing here can compute the node, or if a result has another shape or type than the program."""
-    proto = _read(model)
+    proto = read(model)
     node, given = proto.graph.node[0], [i.detach().cpu().numpy() for i in inputs]
     fed = {value.name: array for value, array in zip(proto.graph.input, given, strict=True)}
     name = f"{node.op_type}{f' {node.name!r}' if node.name else ''}"

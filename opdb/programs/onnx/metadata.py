@@ -5,3 +5,5 @@
 OPERATOR, RESULT = "operator", "result"
 #: The attribute that says why a node has no form in ONNX.
 WHY = "opdb_why"
+#: The attribute with the work of such a node: its FLOPs, and 1 if that is a lower bound, because a loop runs as often as the data say.
+WORK = "opdb_work"

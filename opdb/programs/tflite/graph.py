@@ -11,7 +11,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from opdb.core.errors import OpdbError
-from opdb.programs.onnx.metadata import OPERATOR, RESULT, WHY
+from opdb.programs.onnx.metadata import OPERATOR, RESULT, WHY, WORK
 from opdb.programs.tflite.file import Operator, Subgraph, Tensor
 from opdb.programs.tflite.sparse import Array
 
@@ -183,8 +183,10 @@ class Call:
         self._write(op_type, inputs, made, "", attributes)
         return made
 
-    def alone(self, why: str) -> list[tuple[str, Tensor]]:
+    def alone(self, why: str, work: tuple[int, bool]) -> list[tuple[str, Tensor]]:
         """Writes the operator, which has no form in ONNX, as one node of DOMAIN; returns its results by name.
+
+        ``work``: see opdb.programs.tflite.work.
 
         It reads and makes real values instead of stored integers.
         """
@@ -192,7 +194,7 @@ class Call:
         results = [self.subgraph.tensors[i] for i in self.operator.outputs]
         own = [self.names[i] for i in self.operator.outputs]
         names = [self.graph.fresh(n) if is_stored(t) else n for n, t in zip(own, results, strict=True)]
-        self._write(self.operator.name, inputs, names, DOMAIN, {WHY: why})
+        self._write(self.operator.name, inputs, names, DOMAIN, {WHY: why, WORK: list(map(int, work))})
         for i, tensor in enumerate(results):
             if is_stored(tensor):
                 self.give(names[i], i)

@@ -15,6 +15,7 @@ from opdb.core.errors import OpdbError
 from opdb.programs.tflite.file import Subgraph, Tensor, read
 from opdb.programs.tflite.graph import DOMAIN, Call, Graph, Unreadable, is_stored
 from opdb.programs.tflite.operators import OPERATORS
+from opdb.programs.tflite.work import work
 
 #: The first opset with QuantizeLinear of 16 bits and DequantizeLinear of 4 bits.
 OPSET = 21
@@ -88,7 +89,7 @@ def _write(
         except Unreadable as why:
             del graph.nodes[before:]
             graph.real = real
-            _leave(call, str(why), values)
+            _leave(call, str(why), work(operator, here, subgraphs), values)
 
 
 def _inline(call: Call, subgraphs: Sequence[Subgraph], values: list[onnx.ValueInfoProto]) -> None:
@@ -107,8 +108,8 @@ def _inline(call: Call, subgraphs: Sequence[Subgraph], values: list[onnx.ValueIn
         call.give_stored(names[i], k)
 
 
-def _leave(call: Call, why: str, values: list[onnx.ValueInfoProto]) -> None:
-    for name, tensor in call.alone(why):
+def _leave(call: Call, why: str, amount: tuple[int, bool], values: list[onnx.ValueInfoProto]) -> None:
+    for name, tensor in call.alone(why, amount):
         kind = np.float32 if is_stored(tensor) else tensor.kind
         if kind is not None and all(n >= 0 for n in tensor.shape):
             to = helper.np_dtype_to_tensor_dtype(np.dtype(kind))

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from opdb.catalog.store import read_catalog
 from opdb.cli import add_op
+from opdb.cli.help import App
 from opdb.core.errors import OpdbError, SpecError
 from opdb.runtime.qnn import libraries
 
@@ -51,7 +51,7 @@ opdb_status opdb_row_scale(const opdb_tensor *in0, const opdb_tensor *in1, doubl
 ROW_SCALE_PY = "def row_scale(x, w, gain, shift):\n    return x * w * gain + sum(shift)\n"
 
 
-COMMANDS = typer.Typer()
+COMMANDS = App()
 COMMANDS.callback()(lambda: None)  # so that the one command has a name
 add_op.add_to(COMMANDS)
 

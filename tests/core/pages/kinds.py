@@ -19,7 +19,7 @@ from opdb.plugins.executorch.delegate.debug import OpRow, Report
 from opdb.programs.torch.export import export
 from opdb.spec.catalog import Catalog
 
-KINDS = ("check", "conformance", "site", "op", "debug", "query")
+KINDS = ("check", "chips", "changes", "conformance", "site", "op", "debug", "query")
 
 
 class Attention(nn.Module):
@@ -82,6 +82,13 @@ def coverage_of(layers: int) -> Coverage:
     return check_program(export(*make(layers)), Target("HTP", "SM8650"))
 
 
+def coverages_of(layers: int) -> list[Coverage]:
+    """On two chips and SDKs."""
+    program = export(*make(layers))
+    places = [(soc, sdk) for soc in ("SM8350", "SM8650") for sdk in ("2.47", "2.51")]
+    return [check_program(program, Target("HTP", soc, sdk)) for soc, sdk in places]
+
+
 def debugged(ops: int = 12) -> Report:
     """A report of ops with errors of every size, and long names like ExecuTorch's."""
     gaps = (1e-5, 5e-3, 0.3, None)
@@ -99,6 +106,8 @@ def debugged(ops: int = 12) -> Report:
 def write_pages(folder: Path, catalog: Catalog) -> dict[str, Path]:
     """The file of each of KINDS below ``folder``."""
     from opdb.catalog.query import Filters, ask
+    from opdb.checks.differences import steps
+    from opdb.checks.report import differences, several
     from opdb.checks.report.html import page
     from opdb.cli.options import Format
     from opdb.cli.output import print_rows
@@ -111,6 +120,11 @@ def write_pages(folder: Path, catalog: Catalog) -> dict[str, Path]:
     run(catalog, store, ("LayerNorm", "Relu"), ("python", "c", "onnx.reference", "qnn-cpu"))
     texts = {f"site/{path}": text for path, text in site(catalog, store).items()}
     texts["check.html"] = page(coverage_of(6), "models/encoder.py:make")
+    coverages, name = coverages_of(3), "models/encoder.py:make"
+    texts["chips.html"] = several.page(coverages, name)
+    texts["changes.html"] = "".join(
+        differences.lines(steps(coverages), coverages, "html", name, "times: opdb cost")
+    )
     texts["conformance.html"] = report(catalog, store, "html", with_gaps=True)
     texts["debug.html"] = debug_page(debugged(), "models/encoder.pte")
     for name, text in texts.items():

@@ -34,6 +34,18 @@ PAGES = (
 )  # fmt: skip
 
 
+#: Controls of the editor that stick out of their box or lie over another one.
+OVERLAPS = """
+const boxes = [...document.querySelectorAll('#editor fieldset')].flatMap(box => {
+  const outer = box.getBoundingClientRect(), inner = [...box.querySelectorAll('input, select')].map(c => [c, c.getBoundingClientRect()]);
+  const over = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1;
+  return inner.filter(([c, r], i) => r.right > outer.right || r.left < outer.left || inner.some(([, o], k) => k !== i && over(r, o)))
+    .map(([c]) => `${box.textContent.slice(0, 20)}: ${c.closest('label').textContent.slice(0, 30)}`);
+});
+return boxes;
+"""
+
+
 def opened(driver: Any, site: Path, page: str, width: int = 1400, scheme: str = "light") -> None:
     browser.show(driver, (site / f"{page}.html").as_uri(), width, scheme)
 
@@ -61,6 +73,20 @@ def test_every_kind_of_page_fits_and_is_readable(
         waits(driver, lambda d: d.find_element(By.ID, "verdict").text)
     driver.execute_script("document.querySelectorAll('details').forEach(d => d.open = true)")
     assert browser.faults(driver) == []
+    assert driver.execute_script(OVERLAPS) == []
+
+
+@pytest.mark.parametrize("width", browser.WIDTHS)
+@pytest.mark.parametrize("kind", ["op", "torch", "onnx", "tflite", "sdk", "code"])
+def test_no_page_scrolls_sideways(driver: Any, site: Path, kind: str, width: int) -> None:
+    """All pages of the kinds with wide tables and long names, in one browser window, one after the other."""
+    wide = {}
+    browser.show(driver, (site / "index.html").as_uri(), width, "light")
+    for page in sorted((site / kind).glob("*.html")):
+        driver.get(page.as_uri())
+        if cut := driver.execute_script(browser.CUT):
+            wide[page.stem] = cut
+    assert wide == {}
 
 
 @pytest.mark.parametrize("width", browser.WIDTHS)

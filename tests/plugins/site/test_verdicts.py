@@ -125,38 +125,62 @@ def test_verdicts_equal_those_of_c(driver: Any, site: Path, catalog: Catalog) ->
     assert min(verdicts.values()) > CONFIGS / 20, verdicts
 
 
-#: Refused configs that people write, and what Python's search says of them.
-REFUSED: tuple[tuple[str, Target], ...] = tuple(
-    (text, Target(backend, soc, sdk))
-    for text, backend, soc, sdk in (
-        ('{"op": "Softmax", "inputs": [{"dtype": "uq8", "shape": [1, 8], "quant": {"encoding": "SCALE_OFFSET", "scale": 0.1}}], "params": {"axis": {"dtype": "u32", "value": 0}}, "outputs": [{"dtype": "uq8", "shape": [1, 8], "quant": {"encoding": "SCALE_OFFSET", "scale": 0.00390625}}]}', "HTP", "SM8650", "2.47"),
-        ('{"op": "Softmax", "inputs": [{"dtype": "f32", "shape": [1, 8]}], "outputs": [{"dtype": "f16", "shape": [1, 8]}]}', "HTP", "SM8650", "2.47"),
-        ('{"op": "Relu", "inputs": [{"dtype": "f32", "shape": [4]}], "outputs": [{"dtype": "f32", "shape": [5]}]}', "CPU", None, "2.47"),
-        ('{"op": "LayerNorm", "inputs": [{"dtype": "f16", "shape": [2, 3, 4]}, {"dtype": "f16", "shape": [4]}], "params": {"axes": {"dtype": "u32", "data": [3]}, "epsilon": {"dtype": "f32", "value": 0.00001}}, "outputs": [{"dtype": "f16", "shape": [2, 3, 4]}]}', "HTP", "SM8650", "2.47"),
-        ('{"op": "MatMul", "inputs": [{"dtype": "f32", "shape": [2, 3]}, {"dtype": "f32", "shape": [3, 4]}], "outputs": [{"dtype": "f32", "shape": [2, 5]}]}', "HTP", "SM8650", "2.51"),
-        ('{"op": "Transpose", "inputs": [{"dtype": "f16", "shape": [2, 3]}], "params": {"perm": {"dtype": "u32", "data": [0, 2]}}, "outputs": [{"dtype": "f16", "shape": [3, 2]}]}', "HTP", "SM8650", "2.47"),
-        ('{"op": "Cast", "inputs": [{"dtype": "f64", "shape": [4]}], "outputs": [{"dtype": "f32", "shape": [4]}]}', "HTP", "SM8650", "2.47"),
-        ('{"op": "Tanh", "inputs": [{"dtype": "f16", "shape": [1, 1, 2, 3, 4, 5]}], "outputs": [{"dtype": "f16", "shape": [1, 1, 2, 3, 4, 5]}]}', "HTP", "SM8650", "2.47"),
-    )
-)  # fmt: skip
+def tensor(dtype: str, *shape: int, **more: Any) -> dict[str, Any]:
+    return {"dtype": dtype, "shape": list(shape), **more}
+
+
+def config_of(op: str, inputs: list[Any], outputs: list[Any], **params: Any) -> OpConfig:
+    return from_json({"op": op, "inputs": inputs, "params": params, "outputs": outputs})
+
+
+EIGHTH = {"encoding": "SCALE_OFFSET", "scale": 0.125}
+UNIT = {"encoding": "SCALE_OFFSET", "scale": 2**-8}
+SIX = (1, 1, 2, 3, 4, 5)
+AXES = {"axes": {"dtype": "u32", "data": [3]}, "epsilon": {"dtype": "f32", "value": 1e-5}}
+#: Refused configs that people write, with their SDK on HTP SM8650; "" is the CPU.
+REFUSED: tuple[tuple[OpConfig, str], ...] = (
+    (
+        config_of(
+            "Softmax",
+            [tensor("uq8", 1, 8, quant=EIGHTH)],
+            [tensor("uq8", 1, 8, quant=UNIT)],
+            axis={"dtype": "u32", "value": 0},
+        ),
+        "2.47",
+    ),
+    (config_of("Softmax", [tensor("f32", 1, 8)], [tensor("f16", 1, 8)]), "2.47"),
+    (config_of("Relu", [tensor("f32", 4)], [tensor("f32", 5)]), ""),
+    (
+        config_of("LayerNorm", [tensor("f16", 2, 3, 4), tensor("f16", 4)], [tensor("f16", 2, 3, 4)], **AXES),
+        "2.47",
+    ),
+    (config_of("MatMul", [tensor("f32", 2, 3), tensor("f32", 3, 4)], [tensor("f32", 2, 5)]), "2.51"),
+    (
+        config_of(
+            "Transpose", [tensor("f16", 2, 3)], [tensor("f16", 3, 2)], perm={"dtype": "u32", "data": [0, 2]}
+        ),
+        "2.47",
+    ),
+    (config_of("Cast", [tensor("f64", 4)], [tensor("f32", 4)]), "2.47"),
+    (config_of("Tanh", [tensor("f16", *SIX)], [tensor("f16", *SIX)]), "2.47"),
+)
 
 
 def of_javascript(driver: Any, site: Path, config: OpConfig, target: Target) -> Any:
     context = literal(values(target.context()))
     script = f"new Nearest(validator, {context}).find(read({literal(to_json(config))}))"
-    found = answers(
+    return answers(
         driver,
         site,
         config.op,
         f"(n => n && {{changes: n.changes, advice: n.advice, left: n.left, config: written(n.config)}})({script})",
     )
-    return found
 
 
 @pytest.mark.parametrize("number", range(len(REFUSED)))
 def test_the_nearest_config_is_that_of_python(driver: Any, site: Path, number: int) -> None:
-    text, target = REFUSED[number]
-    config = from_json(json.loads(text))
+    config, sdk = REFUSED[number]
+    target = Target("HTP", "SM8650", sdk) if sdk else Target("CPU", None, "2.47")
     want, got = nearest(config, target), of_javascript(driver, site, config, target)
     assert want is not None and got is not None
     assert sorted(got["changes"]) == sorted(c.text for c in want.changes)

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -508,3 +509,56 @@ def test_other_versions_work(other: Libraries, soc: str, relu_graph: QnnGraph) -
     assert (result.stage, result.verdict) == ("done", "yes"), result
     # HTP computes float32 in float16
     assert np.abs(result.outputs["y"] - np.maximum(x, 0)).max() < 2**-10 * np.abs(x).max()
+
+
+# Versions of QNN and of the wheel
+
+
+def test_each_version_of_qnn_has_its_wheel_in_the_documents() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "qnn-libraries.md").read_text(encoding="utf-8")
+    table = page.partition("| onnxruntime-qnn | QNN |")[2].partition("\n\n")[0]
+    rows = re.findall(r"(?m)^\| \**(2\.\d+\.\d+)\**[^|]*\| (2\.\d+)", table)
+    assert {qnn: wheel for wheel, qnn in rows} == qnn_libraries.WHEELS
+
+
+@pytest.mark.parametrize(
+    ("said", "qnn"),
+    [("2.51", "2.51"), ("2.51.0", "2.51"), ("2.7.0", "2.51"), ("2.3.0", "2.47"), ("2.99", ""), ("2", "")],
+)
+def test_a_version_may_be_qnns_or_the_wheels(said: str, qnn: str) -> None:
+    assert qnn_libraries.qnn_of(said) == qnn
+
+
+def test_missing_libraries_name_the_command_that_adds_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OPDB_QNN_LIBRARIES", "")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    for wanted in ("2.51", "2.7.0"):
+        with pytest.raises(
+            qnn_libraries.NoLibraries, match=r"; download them: opdb libraries install 2\.51$"
+        ) as found:
+            find(wanted)
+        assert found.value.qnn == "2.51"
+    with pytest.raises(
+        qnn_libraries.NoLibraries, match=r"'opdb libraries install VERSION' adds one of 2\.47, "
+    ) as other:
+        find("2.99")
+    assert other.value.qnn == ""
+
+
+def test_qnns_version_is_installed_as_its_wheel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from opdb.runtime.qnn import install as installing
+
+    asked: list[str] = []
+
+    def downloaded(version: str, folder: Path) -> Path:
+        asked.append(version)
+        raise OpdbError("no network in this test")
+
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setattr(installing, "_download", downloaded)
+    for version in ("2.51", "2.51.0", "2.7.0", "2.98.0"):
+        with pytest.raises(OpdbError, match="no network"):
+            install(version)
+    assert asked == ["2.7.0", "2.7.0", "2.7.0", "2.98.0"]

@@ -6,6 +6,9 @@ files = site(catalog, store)
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 from opdb.spec.catalog import Catalog
 from opdb.measure.conformance.report.rows import Row, read_rows, runs
 from opdb.core.errors import OpdbError
@@ -15,7 +18,28 @@ from opdb.catalog.store import Store
 
 FORMATS = ("table", "json", "junit", "html")
 
-__all__ = ["FORMATS", "Row", "read_rows", "report", "site"]
+__all__ = ["FORMATS", "Row", "Tables", "read_rows", "report", "site", "tables"]
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The report in tables, as rows of texts: the results of each op and executor, agreement of verdicts; the gaps as text."""
+
+    results: list[dict[str, Any]]
+    agreement: list[dict[str, str]]
+    gaps: str
+
+
+def tables(catalog: Catalog, store: Store, *, run: int | None = None, with_gaps: bool = False) -> Tables:
+    """What ``report`` formats as "table".  Raises like it."""
+    from opdb.catalog.query.table import agreement_rows
+    from opdb.measure.conformance.gaps import gaps
+    from opdb.measure.conformance.report import plain
+
+    agreement = ask(store, "agreement") if run is None else []
+    rows = _rows(store, run, needed=not agreement)
+    text = plain.gaps_table(gaps(catalog, store)) if with_gaps else ""
+    return Tables([dict(line) for line in plain.summary(rows)], agreement_rows(agreement), text)
 
 
 def report(

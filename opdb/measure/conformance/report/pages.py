@@ -138,7 +138,7 @@ def _index(
     places = list(dict.fromkeys(r.place for r in sorted(rows, key=lambda r: (r.backend, r.executor, r.soc))))
     last = runs[-1] if runs else {}
     words = [f"opdb {__version__}", f"{counted(len(runs), 'run')}, the last of {last.get('started', 'unknown')}",
-             f"catalog {str(last.get('catalog_hash', ''))[:12]}", f"{len({r.case for r in rows})} cases",
+             f"catalog {str(last.get('catalog_hash', ''))[:12]}", counted(len({r.case for r in rows}), "case"),
              f"{counted(len(rows), 'result')}"]  # fmt: skip
     return environment.from_string(resource("index.html.j2", __package__)).render(
         style=style(resource("style.css", __package__)),

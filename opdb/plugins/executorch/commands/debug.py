@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -102,8 +103,10 @@ def _check(etrecord: Path) -> None:
         raise OpdbError(
             f"{etrecord}: no such file; save the ETRecord of the lowering there, or name it with --etrecord"
         )
-    if find_spec("executorch") is None:
-        raise MissingExtra("ExecuTorch", "executorch")
+    with suppress(ModuleNotFoundError):
+        if find_spec("executorch") is not None:
+            return
+    raise MissingExtra("ExecuTorch", "executorch")
 
 
 def _write_page(report: Report, model: Path, output: Path | None) -> None:

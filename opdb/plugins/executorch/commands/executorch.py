@@ -165,8 +165,9 @@ def table(
     if json or format_ is TableFormat.json:
         print_json(rows)
         return
+    width = max(len(row["torch_op"]) for row in rows)
     for row in rows:
-        print(f"{row['torch_op']:44} {', '.join(row['forms'])}")
+        print(f"{row['torch_op']:{width}}  {', '.join(row['forms'])}")
 
 
 def _op_support(backend: str, soc: str | None, sdk: str | None, database: DatabaseOptions) -> str:

@@ -3,7 +3,7 @@
 const DATA = JSON.parse($("op-data").textContent);
 let config = null, validator = null;
 const selectOf = (values, chosen, act, label) => { const made = el("select", { onchange: () => act(made.value) }, ...values.map(([v, t]) => el("option", { value: v, textContent: t }))); made.value = chosen; return el("label", {}, label, made); };
-const inputOf = (value, act, label, title = "") => { const made = el("input", { className: "short", value, title, onchange: () => act(made.value) }); return el("label", {}, label, made); };
+const inputOf = (value, act, label, title = "") => { const made = el("input", { size: Math.min(30, Math.max(10, value.length + 2)), value, title, onchange: () => act(made.value) }); return el("label", {}, label, made); };
 const checkOf = (on, act, label) => { const made = el("input", { type: "checkbox", checked: on, onchange: () => act(made.checked) }); return el("label", { className: "check" }, made, label); };
 /* Numbers in a text, e.g. "1, 8, 64" or "[[0, 1]]"; whole numbers beyond 2^53 as BigInt. */
 const numbers = text => (text.match(/-?\d[\d.eE+-]*|true|false/g) ?? []).map(w => w === "true" ? true : w === "false" ? false : Number.isSafeInteger(Number(w)) || !/^-?\d+$/.test(w) ? Number(w) : BigInt(w));

@@ -32,8 +32,8 @@ def site(
 ) -> None:
     """Write the catalog as a static site with a search.
 
-    It has a page for each op, operator, rule, erratum, error, chip and SDK.  The pages need no server.  If clang and wasm-ld are
-    there, the page of an op answers for a configuration that is edited in it.
+    It has a page for each op, operator, rule, erratum, error, chip and SDK, and needs no server. With clang and wasm-ld the page of
+    an op answers for a configuration that is edited in it.
     """
     from opdb.cli.progress import Stages
     from opdb.plugins.site.write import refuse_foreign, write

@@ -33,15 +33,15 @@ def pages(facts: Facts, made: Mapping[str, Sequence[Page]]) -> Iterator[Page]:
         entries = [
             {"name": p.title, "file": p.name, "also": list(p.also), "summary": p.summary} for p in made[kind]
         ]
-        known: dict[str, Any] = {"kind": kind, "about": ABOUT[kind], "pages": entries}
+        listed = {"kind": kind, "about": ABOUT[kind], "pages": entries}
         template = "ops.html.j2" if kind == "op" else "list.html.j2"
-        yield Page(kind, "index", many, template, known, {"one": one})
+        yield Page(kind, "index", many, template, listed, {"one": one})
     counts = [{"kind": kind, "name": KINDS[kind][0], "pages": len(made[kind])} for kind in KINDS]
     known = {
         "version": __version__,
         "catalog": facts.catalog.hash,
         "counts": counts,
-        "measured": facts.runs[-1]["measured"] if facts.runs else None,
+        "measured": max((r["measured"] for r in facts.runs), default=None),
     }
     yield Page(
         "",

@@ -13,7 +13,7 @@ from opdb.plugins.site.page import Page
 from opdb.plugins.site.support import Matrix, matrices
 
 #: Chips that the heading of a column names; the others are listed below the matrix.
-NAMED = 3
+NAMED = 2
 
 
 def pages(facts: Facts, live: bool) -> Iterator[Page]:
@@ -85,7 +85,7 @@ def _matrix(facts: Facts, matrix: Matrix) -> Mapping[str, Any]:
     return {
         "backend": matrix.backend,
         "sdks": list(matrix.sdks),
-        "columns": [{"label": _label(columns[i]), "chips": sorted(columns[i])} for i in order],
+        "columns": [{"label": _label(facts, columns[i]), "chips": sorted(columns[i])} for i in order],
         "rows": [
             {
                 "type_row": row.ident,
@@ -96,12 +96,15 @@ def _matrix(facts: Facts, matrix: Matrix) -> Mapping[str, Any]:
             for row, found in matrix.rows
         ],
         "notes": list(matrix.notes),
-        "refused": [{"why": why, "chips": sorted(chips)} for why, chips in matrix.refused],
+        "others": [{"word": word, "why": why, "chips": sorted(chips)} for word, why, chips in matrix.others],
     }
 
 
-def _label(chips: list[str]) -> str:
+def _label(facts: Facts, chips: list[str]) -> str:
+    """The head of a column, e.g. v68-v81: SM8350, SM8450 and 33 more."""
     if chips == [""]:
         return "any chip"
+    arch = sorted({facts.catalog.socs[c].htp_arch or 0 for c in chips} - {0})
+    versions = f"v{arch[0]}: " if len(arch) == 1 else f"v{arch[0]}-v{arch[-1]}: " if arch else ""
     more = len(chips) - NAMED
-    return ", ".join(chips[:NAMED]) + (f" and {more} more" if more > 0 else "")
+    return versions + ", ".join(chips[:NAMED]) + (f" and {more} more" if more > 0 else "")

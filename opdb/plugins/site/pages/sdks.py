@@ -14,12 +14,13 @@ def pages(facts: Facts) -> Iterator[Page]:
     before = {b: a for a, b in pairwise(facts.sdks)}
     for sdk in facts.sdks:
         runs = [r for r in facts.runs if short(r["sdk"]) == sdk]
+        libraries = sorted(
+            {f"{r['backend']}: {r['package']} {r['package_version']}, {r['execution']}" for r in runs}
+        )
         known: dict[str, Any] = {
             "sdk": sdk,
             "before": before.get(sdk),
-            "measured_with": sorted(
-                {f"{r['backend']}: {r['package']} {r['package_version']}, {r['execution']}" for r in runs}
-            ),
+            "measured_with": libraries,
             "chips": sorted({r["soc"] for r in runs if r["soc"]}),
             "types": [
                 {"op": op, "type_row": row.id, "cells": {k: list(v) for k, v in row.cells.items()}}
@@ -33,7 +34,7 @@ def pages(facts: Facts) -> Iterator[Page]:
             "changes": _changes(facts, before.get(sdk), sdk),
             "chip_of_changes": CHIP,
         }
-        summary = "; ".join(known["measured_with"]) or "known from documents"
+        summary = "; ".join(libraries) or "known from documents"
         yield Page("sdk", sdk, f"QNN {sdk}", "sdk.html.j2", known, also=(sdk, f"SDK {sdk}"), summary=summary)
 
 
