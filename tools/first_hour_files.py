@@ -5,6 +5,8 @@ Only those that the page names and does not show.  They are small, so that a fir
 
 from __future__ import annotations
 
+import inspect
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -93,36 +95,60 @@ def model(name: str) -> None:
     Path(name).write_text(MODEL, encoding="utf-8")
 
 
+def made() -> tuple:
+    """The module and inputs of the page's model.py, else of MODEL."""
+    space: dict = {"__name__": "model"}
+    exec(Path("model.py").read_text(encoding="utf-8") if Path("model.py").exists() else MODEL, space)
+    return space["make"]()
+
+
 def program(name: str) -> None:
     import torch
 
-    space: dict[str, Callable] = {}
-    exec(MODEL, space)
-    module, inputs = space["make"]()
-    torch.export.save(torch.export.export(module, inputs), name)
+    torch.export.save(torch.export.export(*made()), name)
 
 
 def onnx_file(name: str) -> None:
     import torch
 
-    space: dict[str, Callable] = {}
-    exec(MODEL, space)
-    module, inputs = space["make"]()
-    torch.onnx.export(module, inputs, name, input_names=["input"], output_names=["logits"], dynamo=False)
+    module, inputs = made()
+    names = list(inspect.signature(module.forward).parameters)
+    torch.onnx.export(module, inputs, name, input_names=names, output_names=["logits"], dynamo=False)
+
+
+def arrays(*more: int) -> dict:
+    """Random arrays in the shapes of the inputs, behind ``more`` axes."""
+    import numpy
+
+    module, inputs = made()
+    generator = numpy.random.default_rng(0)
+    shapes = {
+        name: (*more, *x.shape)
+        for name, x in zip(inspect.signature(module.forward).parameters, inputs, strict=True)
+    }
+    return {name: generator.standard_normal(shape, numpy.float32) for name, shape in shapes.items()}
 
 
 def samples(name: str) -> None:
     import numpy
 
-    generator = numpy.random.default_rng(0)
-    shape = (8, 1, 3, 32, 32) if name == "calibration.npz" else (1, 3, 32, 32)
-    numpy.savez(name, input=generator.standard_normal(shape, numpy.float32))
+    numpy.savez(name, **(arrays(8) if name == "calibration.npz" else arrays()))
 
 
 def raw(name: str) -> None:
-    import numpy
+    next(iter(arrays().values())).tofile(name)
 
-    numpy.random.default_rng(0).standard_normal((1, 3, 32, 32), numpy.float32).tofile(name)
+
+def encodings(name: str) -> None:
+    command = "opdb compile model.onnx --soc SM8650 --quantize 8a8w --data calibration.npz -o made.bin --export-encodings"
+    subprocess.run([*command.split(), name], check=True, capture_output=True)
+
+
+def estimate(name: str) -> None:
+    done = subprocess.run(
+        ["opdb", "cost", "model.pt2", "--soc", "SA8255", "--json"], check=True, capture_output=True, text=True
+    )
+    Path(name).write_text(done.stdout, encoding="utf-8")
 
 
 FILES: dict[str, Callable[[str], None]] = {
@@ -136,6 +162,9 @@ FILES: dict[str, Callable[[str], None]] = {
     "sample.npz": samples,
     "inputs.npz": samples,
     "input.raw": raw,
+    "model.encodings": encodings,
+    "qdq.onnx": encodings,
+    "before.json": estimate,
 }
 #: What a page says instead of a file's name.
 NAMED = {"package/module.py": "package.module:make"}
@@ -144,7 +173,7 @@ NAMED = {"package/module.py": "package.module:make"}
 def main() -> None:
     text = Path(sys.argv[1]).read_text(encoding="utf-8")
     for name, write in FILES.items():
-        if NAMED.get(name, name) in text and not Path(name).exists() and f"```python {name}" not in text:
+        if NAMED.get(name, name) in text and not Path(name).exists():
             write(name)
     if "samples/" in text:
         Path("samples").mkdir(exist_ok=True)

@@ -65,7 +65,7 @@ def test_no_kept_output_is_a_crash(text: Path) -> None:
 
 
 def test_a_wide_line_and_a_broken_word_are_found() -> None:
-    wide = transcript.Step("opdb query ops", ["x" * 81, "two " * 30])
+    wide = transcript.Step("opdb query ops", ["library   /" + "x" * 81, "two " * 30])
     assert transcript.too_wide(wide) == ["two " * 30]
     assert transcript.too_wide(transcript.Step("pip install x", ["two " * 30])) == []
     narrow = transcript.Step("opdb query ops", ["ElementWise  yes", "Neuron"])

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 COLUMNS = 80
 #: Kept of an output; the rest is counted.
 KEPT = 120
+#: Kept of pip's and apt's output: its end, since it names places of the machine.
+FOREIGN_KEPT = 1
 #: Only what opdb writes is judged, not pip's and apt's output.
 OURS = re.compile(r"(^|[ (&|;])opdb( |$)")
 #: A word that could have been broken: letters, perhaps with what QNN's and PyTorch's names have between them.
@@ -31,9 +33,13 @@ class Step:
     code: int | None = 0
 
     def text(self) -> str:
-        shown = [f"$ {self.command}", *self.lines[:KEPT]]
-        if len(self.lines) > KEPT:
-            shown.append(f"({len(self.lines) - KEPT} more lines)")
+        shown = [f"$ {self.command}"]
+        if self.is_foreign:
+            shown += self.lines[-FOREIGN_KEPT:]
+        else:
+            shown += self.lines[:KEPT]
+            if len(self.lines) > KEPT:
+                shown.append(f"({len(self.lines) - KEPT} more lines)")
         if self.code != 0:
             shown.append("[time limit]" if self.code is None else f"[exit {self.code}]")
         return "\n".join(shown) + "\n"
@@ -42,12 +48,20 @@ class Step:
     def is_ours(self) -> bool:
         return bool(OURS.search(self.command))
 
+    @property
+    def is_foreign(self) -> bool:
+        """True if the output is pip's or apt's."""
+        return self.command.startswith(("pip ", "apt-get "))
+
 
 def too_wide(step: Step) -> list[str]:
-    """The lines that do not fit, of a command of opdb's; a word that is longer than the terminal may be."""
-    return (
-        [line for line in step.lines if len(line) > COLUMNS and " " in line.strip()] if step.is_ours else []
-    )
+    """The lines that do not fit, of a command of opdb's.
+
+    A path longer than half the terminal may end beyond it: in two lines it could not be copied.
+    """
+    if not step.is_ours:
+        return []
+    return [line for line in step.lines if len(line) > COLUMNS and len(line.split()[-1]) <= COLUMNS // 2]
 
 
 def broken(step: Step, wide: Iterable[str]) -> list[str]:
