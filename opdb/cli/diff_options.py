@@ -41,7 +41,10 @@ class DiffOptions:
     sdk: Annotated[
         list[str] | None,
         typer.Option(
-            "--sdk", metavar="VERSION", help="QNN SDK, e.g. 2.47; for --model several, e.g. 2.47,2.51."
+            "--sdk",
+            metavar="VERSION",
+            help="QNN SDK, e.g. 2.47; for --model several, e.g. 2.47,2.51.",
+            autocompletion=completion.sdks,
         ),
     ] = None
     fail_on: Annotated[

@@ -35,7 +35,12 @@ class SeveralTargetsOptions:
     ] = None
     sdk: Annotated[
         list[str] | None,
-        typer.Option("--sdk", metavar="VERSION", help="QNN SDK, e.g. 2.47; several: as for --soc."),
+        typer.Option(
+            "--sdk",
+            metavar="VERSION",
+            help="QNN SDK, e.g. 2.47; several: as for --soc.",
+            autocompletion=completion.sdks,
+        ),
     ] = None
     errata: ErrataOptions = ErrataOptions()
 
