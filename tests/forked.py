@@ -26,8 +26,10 @@ started = process._run
 _forking: dict[str, subprocess.Popen[str]] = {}
 
 
-def run(folder: Path, environment: Environment, timeout: float) -> int | None:
-    """Replaces ``process._run``: a forked child's exit code, or None if it was stopped at the time limit."""
+def run(
+    folder: Path, environment: Environment, timeout: float, progress: process.Progress | None = None
+) -> int | None:
+    """Replaces ``process._run``: a forked child's exit code, or None if it was stopped at the time limit; tells no stages."""
     variables = environment.child()
     forking = _forking_process(variables)
     assert forking.stdin is not None and forking.stdout is not None

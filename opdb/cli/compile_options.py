@@ -164,6 +164,7 @@ def _check_output(output: Path | None, saver: Path | None) -> None:
     if output is None and saver is None:
         raise OpdbError("nothing to write: give -o FILE, or --saver DIR, or both")
     check_writable(output)
+    check_writable(saver and saver / "saver_output.c", option="--saver")
 
 
 def _check_others(model: str, options: CompileOptions) -> None:

@@ -11,6 +11,7 @@ import typer
 from opdb.cli.help import BUILD, App
 from opdb.cli.options import Json
 from opdb.cli.output import print_json
+from opdb.cli.progress import working
 from opdb.core.errors import OpdbError
 from opdb.core.names import counted
 
@@ -82,7 +83,8 @@ def check(files: Files, libraries: Libraries = None, json: Json = False) -> None
         data = read_bytes(file)
         try:
             header = unpack(data, str(file)).header
-            problem = _load(file, header, libraries)
+            with working(f"load {file}"):
+                problem = _load(file, header, libraries)
             graphs = list(header.graphs)
         except OpdbError as error:
             problem, graphs = str(error), []

@@ -13,6 +13,7 @@ from opdb.cli.help import EXTEND, MAINTAIN, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
 from opdb.cli.options import Db, Json, Specs, open_catalog, store
 from opdb.cli.output import print_json
+from opdb.cli.progress import working
 from opdb.cli.screen import print_whole
 from opdb.core.names import counted
 
@@ -53,7 +54,6 @@ def init(database: DatabaseOptions, json: Json = False) -> None:
     That is all specs, and the evidence: what was measured with Qualcomm's libraries.
     """
     from opdb.catalog.migrate import upgrade
-    from opdb.cli.progress import working
     from opdb.core.settings import database_url, specs_folder
 
     folder = specs_folder(database.specs)
@@ -72,7 +72,6 @@ def sync(
     full: Annotated[bool, typer.Option("--full", help="Read unchanged files again too.")] = False,
 ) -> None:
     """Update the database from the specs, in one transaction."""
-    from opdb.cli.progress import working
     from opdb.core.settings import specs_folder
 
     opened = store(database.db)
@@ -168,7 +167,8 @@ def restore(
     except (OSError, UnicodeDecodeError) as error:
         raise OpdbError(f"{file}: cannot read: {error}") from None
     opened = store(db)
-    count = opened.restore(text.splitlines(), str(file))
+    with working("restore"):
+        count = opened.restore(text.splitlines(), str(file))
     if json:
         print_json({"database": opened.name, "records": count})
     else:

@@ -64,7 +64,8 @@ def filled(text: str, most: int) -> list[str]:
 def wrapped(line: str, most: int) -> list[str]:
     """A line of text as lines of at most ``most`` columns.
 
-    The later ones begin below the last column (two spaces end one) of the line's first half, else two columns further in.
+    The later ones begin below the last column (two spaces end one) of the line's first half, else two columns further in; further
+    left if a word needs it.
     """
     if cells(line) <= most:
         return [line]
@@ -76,11 +77,20 @@ def wrapped(line: str, most: int) -> list[str]:
             *wrapped(text, most),
             *(f"{inward}{each}" for each in filled(line[comment.end() :], most - len(inward))),
         ]
-    ends = [found.end() for found in _COLUMN.finditer(line) if cells(line[: found.end()]) <= most // 2]
-    start = ends[-1] if ends else len(line) - len(line.lstrip(" "))
-    inward = " " * (cells(line[:start]) + (0 if ends else 2))
-    first, *rest = filled(line[start:], most - len(inward))
-    return [f"{line[:start]}{first}", *(f"{inward}{each}" for each in rest)]
+    longest = max(cells(word) for word in line.split())
+    most_inward = max(0, most - longest)
+    half = min(most // 2, most_inward)
+    ends = [found.end() for found in _COLUMN.finditer(line) if cells(line[: found.end()]) <= half]
+    if ends:
+        head, text = line[: ends[-1]], line[ends[-1] :]
+        inward = " " * cells(head)
+    else:
+        text = line.lstrip(" ")
+        head = " " * min(len(line) - len(text), most_inward)
+        inward = " " * min(len(head) + 2, most_inward)
+    first, *rest = filled(text, most - cells(head))
+    later = filled(" ".join(rest), most - len(inward)) if rest else []
+    return [f"{head}{first}", *(f"{inward}{each}" for each in later)]
 
 
 class Wrapping:

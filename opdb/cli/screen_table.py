@@ -171,9 +171,13 @@ def _blocks(columns: Sequence[Column], most: int) -> Iterator[str]:
                 continue
             name = meaning(text) if column.statuses else ""
             head = painted(f"{column.name}:".ljust(side), "head")
-            for part in (part for line in text.splitlines() for part in filled(line, most - side)):
+            room = most - side
+            if max(map(cells, text.split()), default=0) > room:
+                yield painted(f"{column.name}:", "head")
+                head, room = "  ", most - 2
+            for part in (part for line in text.splitlines() for part in filled(line, room)):
                 yield f"{head}{painted(part, name)}"
-                head = " " * side
+                head = " " * cells(head)
 
 
 def _left_out(names: Sequence[str], others: str, most: int) -> Iterator[str]:

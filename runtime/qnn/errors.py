@@ -36,8 +36,12 @@ def warnings(log: Sequence[str]) -> tuple[str, ...]:
 
 def explained(code: int, name: str) -> str:
     """A library's code for people, e.g. "1002 QNN_COMMON_ERROR_MEM_ALLOC; see opdb explain 1002"; a signal has its name alone."""
-    said = f"{code} {name}".strip() if code else name
-    return f"{said}; see opdb explain {code}" if code and code in NAMES else said
+    return (f"{code} {name}".strip() if code else name) + see(code)
+
+
+def see(code: int) -> str:
+    """The end of a message about one of QNN's codes; "" for another number."""
+    return f"; see opdb explain {code}" if code and code in NAMES else ""
 
 
 class QnnError(OpdbError):
@@ -54,8 +58,8 @@ class QnnError(OpdbError):
         self.log = tuple(log)
         self.message = message
         why = reasons(self.log) or (message,) * bool(message)
-        said = f"{why[0]}: " if why else ""
-        super().__init__(f"QNN failed to {stage}: {said}{explained(code, self.name)}")
+        reason = f": {why[0]}" if why else ""
+        super().__init__(f"QNN failed to {stage}: {code} {self.name}{reason}{see(code)}")
 
     def __reduce__(self) -> tuple[type[QnnError], tuple[str, int, tuple[str, ...], str]]:
         return type(self), (self.stage, self.code, self.log, self.message)

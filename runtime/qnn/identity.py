@@ -157,7 +157,7 @@ def _ask_system(path: Path, sha256: str, answer: _Answer) -> None:
 def _ask_backend(path: Path, sha256: str, answer: _Answer) -> None:
     from opdb.runtime.qnn import native
     from opdb.runtime.qnn.device import platform_info
-    from opdb.runtime.qnn.errors import error_name, explained, reasons
+    from opdb.runtime.qnn.errors import error_name, reasons, see
     from opdb.runtime.qnn.session import Session
 
     ffi = native.ffi
@@ -179,7 +179,7 @@ def _ask_backend(path: Path, sha256: str, answer: _Answer) -> None:
     code, log = session.ask("backendCreate", session.handle.pointer, native.NULL, out)
     if code:
         why = (*reasons(log), session.message(code), "no reason given")
-        answer.put("", refusal=f"{next(filter(None, why))}: {explained(code, error_name(code))}")
+        answer.put("", refusal=f"{code} {error_name(code)}: {next(filter(None, why))}{see(code)}")
         return
     n, names = ffi.new("uint32_t *"), ffi.new("const QnnBackend_OperationName_t **")
     answer.put("list its ops")

@@ -152,7 +152,7 @@ def test_refusals_by_the_library_or_the_specs_are_reported(here: Here, tmp_path:
     done = here("compile", relo, "--backend", "CPU", "-o", tmp_path / "m.bin")
     assert done.code == 1
     assert done.err.startswith(
-        "opdb: CPU: validate odd: refused: 4005 QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND\n"
+        "opdb: CPU: validate odd: refused: 4005 QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND; see opdb explain 4005\n"
     )
     image = {"dtype": "FLOAT_32", "shape": [1, 4, 4, 8]}
     groups = {"num_groups": {"dtype": "UINT_32", "value": 0}}  # the library divides by it
@@ -200,9 +200,12 @@ def test_bad_input_is_rejected(here: Here, tmp_path: Path) -> None:
     out = ("-o", tmp_path / "m.bin")
     for args, message in (
         ((relu, "--backend", "CPU"), "nothing to write: give -o FILE"),
-        ((relu, "--backend", "CPU", "-o", tmp_path), f"{tmp_path}: this is a folder"),
-        ((relu, "--backend", "CPU", "-o", relu / "m.bin"), "cannot write"),
-        ((relu, "--backend", "CPU", "--saver", relu / "c"), "cannot write"),
+        ((relu, "--backend", "CPU", "-o", tmp_path), f"-o {tmp_path}: this is a folder; name a file"),
+        ((relu, "--backend", "CPU", "-o", relu / "m.bin"), f"the folder {relu} is a file; give another path"),
+        (
+            (relu, "--backend", "CPU", "--saver", relu / "c"),
+            f"the folder {relu} is a file; give another path",
+        ),
         ((relu, *out), "HTP: its rules depend on the SoC"),
         ((relu, *out, "--backend", "GPU"), "--backend GPU: graphs are compiled for CPU and HTP"),
         ((relu, *out, "--backend", "XPU"), "unknown backend 'XPU'"),

@@ -9,6 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opdb.plugins.executorch import process
+
+from .. import forked
 from .compiling import Here
 
 pytest.importorskip("torch")
@@ -32,7 +35,7 @@ def here(capsys: pytest.CaptureFixture[str]) -> Call:
     return call
 
 
-def test_a_model_is_compiled_and_run(here: Call, tmp_path: Path) -> None:
+def test_a_model_is_compiled_and_run(here: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     from opdb.plugins.executorch.demo import guide_model
@@ -40,8 +43,13 @@ def test_a_model_is_compiled_and_run(here: Call, tmp_path: Path) -> None:
     module, (x,) = guide_model()
     pte, given, results = tmp_path / "guide.pte", tmp_path / "x.npy", tmp_path / "out.npz"
     np.save(given, x.numpy())
+    monkeypatch.setenv("OPDB_PROGRESS", "all")
+    monkeypatch.setattr(process, "_run", forked.started)  # a forked child tells no stages
     code, out, err = here("compile", GUIDE, "--soc", "SM8650", "-o", str(pte))
     assert code == 0, err
+    done = [line.split(":")[0] for line in err.splitlines() if line.endswith(" s")]
+    assert done == ["prepare", "export", "start ExecuTorch", "lower", "finalize", "write"]
+    monkeypatch.setenv("OPDB_PROGRESS", "0")
     assert "2 of 2 nodes on QNN" in out and f"{pte.stat().st_size} bytes for HTP SM8650, fp16" in out
     code, out, err = here(
         "run", str(pte), "--inputs", str(given), "--outputs", str(results), "--repeat", "2", "--json"

@@ -111,7 +111,7 @@ QUESTIONS: dict[str, Question] = {
             "soc names hexagon htp floats simulated vtcm_mb soc_model soc_ids libraries htp_arch fp16 bf16",
             definitions.socs,
             "soc",
-            "soc names htp_arch fp16 bf16 soc_model libraries",
+            "soc names hexagon htp floats simulated soc_model libraries",
         ),
         _question(
             "errata",

@@ -28,6 +28,11 @@ a row for each.
 `opdb query support --pivot` has a line per op and kind of data types (FP16, INT8 ...: the documents' names) and a column per
 target. Its cells are the words, with the errata that are the exceptions. Without `--soc` a column counts the chips of each
 word.
+
+On a terminal a table shows the columns that answer the question, as many as fit without cutting a word, and names the others in its
+last line: `--columns a,b` shows those, `--wide` all; where they do not fit, each row is a block of lines. `--pager` shows the table
+in `$PAGER`, or `less`. In a pipe or a file a table always has all columns with values, one line for each row, for `grep` and `awk`.
+NO_COLOR switches colors off.
 """
 
 

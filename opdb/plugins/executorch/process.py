@@ -151,7 +151,7 @@ def resolve(entry: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-def main(folder: str, stages: int) -> None:
+def main(folder: str, stages: int | None = None) -> None:
     """The child's side of ``call``: reads the call, writes (True, result) or (False, error); ``stages``: see ``tell``."""
     global _stages
     _stages = stages

@@ -284,7 +284,7 @@ def test_coverage_counts_cases_of_each_rule(store: Store) -> None:
     [
         ("opps", {}, "no question 'opps'; did you mean 'ops'?"),
         ("ops", {"op": "LayerNrom"}, "no op 'LayerNrom' in the catalog; did you mean 'LayerNorm'?"),
-        ("ops", {"backend": "htp"}, "no backend 'htp' in the catalog; did you mean 'HTP'?"),
+        ("ops", {"backend": "HTTP"}, "no backend 'HTTP' in the catalog; did you mean 'HTP'?"),
         (
             "support",
             {"soc": "SM8651"},

@@ -28,6 +28,9 @@ def segfault(): print("about to crash", flush=True); ctypes.string_at(0)
 def hang(): print("about to hang", flush=True); time.sleep(600)
 def leave(): sys.exit(3)
 def unpicklable(): return lambda: None
+def staged():
+    from opdb.plugins.executorch.process import tell
+    tell("lower"); time.sleep(0.2); tell("finalize"); return "done"
 """
 
 
@@ -97,3 +100,14 @@ def test_no_temporary_files_remain(
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
     process.call("child_functions:double", 1, environment=environment, path=[module])
     assert os.listdir(scratch) == []
+
+
+def test_stages_are_told_while_the_child_works(
+    environment: env.Environment, module: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "_run", forked.started)
+    told: list[str] = []
+    done = process.call(
+        "child_functions:staged", environment=environment, path=[module], progress=told.append
+    )
+    assert (done, told) == ("done", ["lower", "finalize"])

@@ -11,6 +11,7 @@ from opdb.cli.help import EXTEND, App
 from opdb.cli.option_groups import DatabaseOptions, SourceOptions, with_option_groups
 from opdb.cli.options import Json
 from opdb.cli.output import print_json
+from opdb.cli.progress import working
 
 aic_app = App(
     "aic", example="opdb aic check custom_ops", help="Check and draft custom ops for Qualcomm Cloud AI."
@@ -67,8 +68,9 @@ def skeleton(
         catalog, model, folder, domain=domain, api=api, kernels=kernel or (), force=sources.force
     )
     if not sources.no_build:
-        for written in made.packages:
-            aic_package.build(written)
+        with working("compile the packages"):
+            for written in made.packages:
+                aic_package.build(written)
     if json:
         print_json(maker.summary(made))
         return

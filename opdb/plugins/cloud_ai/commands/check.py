@@ -10,6 +10,7 @@ import typer
 from opdb.cli import completion
 from opdb.cli.options import Json
 from opdb.cli.output import print_json
+from opdb.cli.progress import working
 from opdb.core.errors import OpdbError
 from opdb.core.names import counted
 
@@ -45,7 +46,8 @@ def check(
 
     shapes = {name: _dims(name, text) for name, text in _pairs("--shape", shape)}
     values = {name: _values(text) for name, text in _pairs("--param", param)}
-    done = judge(package, Asked(shapes, values), op, api)
+    with working("try the package"):
+        done = judge(package, Asked(shapes, values), op, api)
     warnings = len(done.findings) - done.errors
     if json:
         print_json(

@@ -6,7 +6,6 @@ The figures come from ExecuTorch's ETDump, read by its Inspector with the ETReco
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import re
@@ -15,7 +14,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from opdb.core.errors import OpdbError
 from opdb.core.graph import GraphOp, GraphTensor
 from opdb.plugins.executorch.delegate import graph_read
 from opdb.plugins.executorch.delegate.module import Module
-from opdb.plugins.executorch.delegate.trace import Call, calls, inputs_in
+from opdb.plugins.executorch.delegate.trace import Call, Inputs, calls, positional
 from opdb.plugins.executorch.pte_file import Program, read
 from opdb.runtime.qnn import real_numbers
 
@@ -100,14 +99,14 @@ def debug(
         raise OpdbError(f"{pte}: {method} calls no delegate of opdb's; lower the model with OpdbPartitioner")
     with tempfile.TemporaryDirectory(prefix="opdb-debug-") as name:
         folder = Path(name)
-        given = _inputs_file(inputs, etrecord, method, folder)
+        given = _inputs(inputs, etrecord, method, folder)
         progress("run")
         modules = {call.instruction: _module(program, call) for call in found}
         room = _room(program, method, modules.values())
         _trace(pte, given, method, runs, folder, timeout, room)
         progress("compute in PyTorch")
         edge = _edge(_record(etrecord), method, etrecord)
-        expected = _expected(edge, inputs_in(given))
+        expected = _expected(edge, given.tensors())
         progress("compare")
         times = _events(Path(folder, "times"), etrecord, None)
         values = _events(Path(folder, "values"), etrecord, Path(folder, "values.values"))
@@ -127,24 +126,25 @@ def debug(
     return Report(method, runs, tolerance, backends, tuple(rows))
 
 
-def _inputs_file(inputs: Sequence[Any] | Path | None, etrecord: Path, method: str, folder: Path) -> Path:
-    """A file of torch.save with the inputs: the given one, or one in ``folder``.
+def _inputs(inputs: Sequence[Any] | Path | None, etrecord: Path, method: str, folder: Path) -> Inputs:
+    """The inputs as a file: the given one, or one in ``folder``.
 
-    Example inputs come straight from the ETRecord's archive where it has them as a file: reading all of it takes ten seconds.
+    Example inputs come straight from the ETRecord's archive where it has them as a file: to read all of it takes ten seconds.
     """
     if isinstance(inputs, Path):
         if not inputs.is_file():
             raise OpdbError(f"{inputs}: no such file")
-        return inputs
+        return Inputs(str(inputs))
     file, saved = folder / "inputs", _saved_example(etrecord, method)
+    if inputs is None and saved is not None:
+        file.write_bytes(saved)
+        return Inputs(str(file), str(etrecord))
     import torch
 
-    if inputs is None and saved is not None:
-        inputs = _positional(torch.load(io.BytesIO(saved)), etrecord)
     if inputs is None:
-        inputs = _positional(_edge(_record(etrecord), method, etrecord).example_inputs, etrecord)
+        inputs = positional(_edge(_record(etrecord), method, etrecord).example_inputs, str(etrecord))
     torch.save(list(inputs), file)
-    return file
+    return Inputs(str(file))
 
 
 def _saved_example(etrecord: Path, method: str) -> bytes | None:
@@ -157,13 +157,6 @@ def _saved_example(etrecord: Path, method: str) -> bytes | None:
         raise OpdbError(f"{etrecord}: {error.strerror}") from None
     except zipfile.BadZipFile as error:
         raise OpdbError(f"{etrecord}: no ETRecord that this ExecuTorch reads: {error}") from None
-
-
-def _positional(given: Any, path: Path) -> tuple[Any, ...]:
-    """Example inputs without keywords."""
-    if given is None or given[1]:
-        raise OpdbError(f"{path}: it holds no example inputs; name some with --inputs")
-    return tuple(given[0])
 
 
 def _record(path: Path) -> Any:
@@ -195,11 +188,18 @@ def _room(program: Program, method: str, modules: Iterable[Module]) -> int:
 
 
 def _trace(
-    pte: Path, inputs: Path, method: str, runs: int, folder: Path, timeout: float, room: int = ROOM
+    pte: Path, inputs: Inputs, method: str, runs: int, folder: Path, timeout: float, room: int = ROOM
 ) -> None:
     """Runs the program in a child process, which writes its traces to ``folder``; with all of ROOM if ``room`` does not do."""
     names = {name: str(folder / name) for name in ("times", "values", "result")}
-    request = {"pte": str(pte), "inputs": str(inputs), "method": method, "runs": runs, "room": room, **names}
+    request = {
+        "pte": str(pte),
+        "inputs": astuple(inputs),
+        "method": method,
+        "runs": runs,
+        "room": room,
+        **names,
+    }
     asked = folder / "request.json"
     asked.write_text(json.dumps(request), encoding="utf-8")
     command = [sys.executable, "-m", "opdb.plugins.executorch.delegate.trace", str(asked)]

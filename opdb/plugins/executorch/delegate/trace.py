@@ -32,24 +32,42 @@ def calls(program: Program, method: str) -> list[Call]:
     return [Call(i, blob) for i, blob in program.delegates(method) if blob.startswith(MAGIC)]
 
 
-def inputs_in(file: Path) -> tuple[Any, ...]:
-    """The tensors that torch.save wrote.  Raises OpdbError for other files."""
-    import torch
+@dataclass(frozen=True)
+class Inputs:
+    """A file of torch.save with the inputs of a run.  ``record``: the ETRecord that it is from, whose form it has; "" for tensors."""
 
-    try:
-        found = torch.load(file)
-    except Exception as error:  # anything that its pickles raise
-        raise OpdbError(f"{file}: torch.load cannot read it: {error}") from None
-    if not isinstance(found, (tuple, list)) or not all(isinstance(t, torch.Tensor) for t in found):
-        raise OpdbError(f"{file}: does not hold a tuple of tensors; torch.save((x, y), FILE) makes one")
-    return tuple(found)
+    file: str
+    record: str = ""
+
+    def tensors(self) -> tuple[Any, ...]:
+        """The inputs.  Raises OpdbError for other files, and for inputs by keyword."""
+        import torch
+
+        try:
+            found = torch.load(self.file)
+        except Exception as error:  # anything that its pickles raise
+            raise OpdbError(f"{self.record or self.file}: torch.load cannot read it: {error}") from None
+        if self.record:
+            return positional(found, self.record)
+        if not isinstance(found, (tuple, list)) or not all(isinstance(t, torch.Tensor) for t in found):
+            raise OpdbError(
+                f"{self.file}: does not hold a tuple of tensors; torch.save((x, y), FILE) makes one"
+            )
+        return tuple(found)
+
+
+def positional(given: Any, record: str) -> tuple[Any, ...]:
+    """The example inputs of an export without their keywords.  Raises OpdbError if there are none, or keywords."""
+    if given is None or given[1]:
+        raise OpdbError(f"{record}: it holds no example inputs; name some with --inputs")
+    return tuple(given[0])
 
 
 def _trace(request: dict[str, Any]) -> dict[str, Any]:
     """Writes two traces: ``runs`` executions with times, and one with every value."""
     program = read(Path(request["pte"]))
     found = calls(program, request["method"])
-    inputs = inputs_in(Path(request["inputs"]))
+    inputs = Inputs(*request["inputs"]).tensors()
     loaded = library.load()
     runtime = portable_lib()
     for name, runs, room in (("times", request["runs"], 0), ("values", 1, request["room"])):

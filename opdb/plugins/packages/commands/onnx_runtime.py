@@ -116,7 +116,8 @@ def onnx(
     if inputs is not None:
         values = onnx_runtime.given(inputs, values)
     settings = onnx_runtime.on_qnn(ops, op_package, custom_ops=custom_ops, soc=soc, qnn=qnn)
-    found = onnx_runtime.compare(model, onnx_runtime.on_cpu(custom_ops, ops), settings, values)
+    with working("run on the CPU and through QNN"):
+        found = onnx_runtime.compare(model, onnx_runtime.on_cpu(custom_ops, ops), settings, values)
     if json:
         print_json({"settings": asdict(settings), "outputs": [asdict(f) for f in found]})
     else:

@@ -12,7 +12,6 @@ from opdb.cli.help import ASK, App
 from opdb.cli.option_groups import DatabaseOptions, with_option_groups
 from opdb.cli.options import Json
 from opdb.cli.output import print_json
-from opdb.core.names import counted
 
 
 def add_to(app: App) -> None:
@@ -40,7 +39,7 @@ def site(
 
     refuse_foreign(output)
     with Stages() as stages:
-        stages("open the database")
+        stages("opening the database")
         opened = database.brought_up_to_date()
         done = write(opened, output, stages, stages.count)
     if done.left_out:
@@ -53,6 +52,5 @@ def site(
         return
     total = sum(done.pages.values())
     print(
-        f"{done.folder / 'index.html'}: {counted(total, 'page')}, {done.size / 1e6:.1f} MB; "
-        f"the largest page has {done.largest[0] / 1e3:.0f} kB"
+        f"{done.folder / 'index.html'}: {total} pages, {done.size / 1e6:.1f} MB; the largest page has {done.largest[0] / 1e3:.0f} kB"
     )
