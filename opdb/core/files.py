@@ -38,7 +38,7 @@ def check_writable(*paths: Path | None, option: str = "-o") -> None:
     Missing folders are made when the file is written, so that the nearest folder above counts.
     """
     for path in paths:
-        if path is None:
+        if path is None or (_is_special(path) and os.access(path, os.W_OK)):
             continue
         if path.is_dir():
             raise OpdbError(f"{option} {path}: this is a folder; name a file")
@@ -62,8 +62,13 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 def written_atomically(path: Path) -> Iterator[str]:
     """A temporary name beside ``path`` to write to; at the end flushed to disk and renamed, removed if anything fails.
 
-    Raises OpdbError if it cannot be written; then nothing changed.
+    A device or a pipe, e.g. /dev/null, stays what it is: at the end the content is written to it.  Raises OpdbError if it cannot
+    be written; then nothing changed.
     """
+    if _is_special(path):
+        with _copied(path) as name:
+            yield name
+        return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -80,6 +85,23 @@ def written_atomically(path: Path) -> Iterator[str]:
         os.close(handle)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name)
+
+
+def _is_special(path: Path) -> bool:
+    """True for what is neither a file nor a folder: a device, a pipe, a socket."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+@contextlib.contextmanager
+def _copied(path: Path) -> Iterator[str]:
+    """A temporary file whose content is written to ``path`` at the end."""
+    with tempfile.NamedTemporaryFile(prefix="opdb-") as file:
+        yield file.name
+        try:
+            with open(file.name, "rb") as made, open(path, "wb") as special:
+                shutil.copyfileobj(made, special)
+        except OSError as error:
+            raise OpdbError(f"{path}: cannot write: {error.strerror}") from None
 
 
 @contextlib.contextmanager
