@@ -66,10 +66,10 @@ def test_the_csv_has_the_columns_of_executorchs_template(full: Catalog) -> None:
     )
     assert {len(line) for line in lines} == {5}
     said = re.compile(
-        r"unknown|((float|8a8w|16a8w): .+ \(ExecuTorch [\d.]+, HTP [\d.]+, emulator, [\w ]+, \d{4}-\d\d-\d\d\)\n?)+"
+        r"not known|((float|8a8w|16a8w): .+ \(ExecuTorch [\d.]+, HTP [\d.]+, emulator, [\w ]+, \d{4}-\d\d-\d\d\)\n?)+"
     )
     assert all(said.fullmatch(line[-1]) for line in lines[1:])
-    assert any(line[-1].startswith("float: right") for line in lines[1:])
+    assert any(line[-1].startswith("float: yes") for line in lines[1:])
     kinds = re.compile(r"N/A|(bf16|fp16|fp32|fp64|bool|u?int(4|8|16|32|64))( \(probe HTP [\d.]+\))?")
     for _, plain, quantized, *_ in lines[1:]:
         assert plain or quantized
