@@ -35,7 +35,7 @@ def random(*shape: int, scale: float = 1.0) -> Any:
 # O1: floats on a chip without them.
 
 NO_FP16: Any = {
-    "said": "computes integers alone",
+    "said": "has no floating point on the NPU",
     "compile_options": ("--quantize", "8a8w", "--data", "random:1"),
     "results": False,
 }

@@ -142,7 +142,7 @@ def test_an_unsupported_operator_is_a_row_with_its_reason() -> None:
     coverage, _ = compiled(FILES / "mirror_pad_symmetric.tflite")
     guide = (Path(__file__).parents[3] / "docs" / "guides" / "check.md").read_text()
     lines = [" ".join(line.split()) for line in table(coverage)]
-    assert all(line in " ".join(guide.split()) for line in lines[:4]), lines
+    assert all(line in " ".join(guide.split()) for line in lines), lines
 
 
 def test_neighbors_of_an_unsupported_operator_are_judged_as_usual(
