@@ -471,7 +471,9 @@ def test_the_16_byte_layout_is_chosen_for_2_47(libraries: Libraries) -> None:
     assert got["first"] == SIXTEEN
     assert got["answers"] == {TWELVE: [14001, []], SIXTEEN: [0, CHIP]}
     # of the tries for a chip that no layout reaches, the first one's reason is given
-    assert str(got["unknown"]).endswith(": Unknown config socModel 0; see opdb explain 14001")  # whatever the number
+    assert str(got["unknown"]).endswith(
+        ": Unknown config socModel 0; see opdb explain 14001"
+    )  # whatever the number
 
 
 @pytest.mark.parametrize(
