@@ -9,7 +9,7 @@ from pathlib import Path
 
 from opdb.checks.coverage import Coverage, Row
 from opdb.lower.candidates import ONNX_NODE
-from opdb.lower.qnn_names import has_op
+from opdb.lower.qnn_names import qnn_op
 from opdb.programs.onnx.files import open_model, place_of
 
 #: ONNX operators with a scale that is computed when the model runs.
@@ -57,6 +57,11 @@ def with_names(coverage: Coverage, path: str, encodings: str | None = None) -> C
 
 def _with_op(row: Row, operator: str) -> Iterator[Mapping[str, str]]:
     """The reasons of a node that PyTorch cannot express, which say whether QNN has an op for it."""
+    op = qnn_op(operator)
     for reason in row.reasons:
-        text = f"{reason['message']}; {has_op(operator, 'this form')}"
+        text = reason["message"]
+        if op:
+            text += f"; QNN has the op {op}"
+        elif "QNN" not in text:
+            text += f"; QNN has no op for {operator}"
         yield {**reason, "message": text, "brief": text}

@@ -76,7 +76,7 @@ def test_an_if_on_data_is_one_row(tmp_path: Path) -> None:
     """ONNX's shape inference gives its shape, so the following nodes are judged."""
     found = rows(on_data(tmp_path / "if.onnx"))
     assert [f[0] for f in found] == ["supported", "supported", "host", "supported"]
-    assert found[2][1:] == ("onnx.If", "its condition is only known when the model runs")
+    assert found[2][1:] == ("onnx.If", "its condition is only known when the model runs; QNN has the op If")
 
 
 def test_a_host_node_matches_onnx_runtime(tmp_path: Path) -> None:
@@ -118,7 +118,10 @@ def test_readers_of_a_tensor_without_shape_stay_on_the_host(tmp_path: Path) -> N
         ("supported", "aten.sigmoid.default"), ("host", "onnx.NonMaxSuppression"), ("host", "onnx.Cast"),
         ("supported", "aten.relu.default"),
     ]  # fmt: skip
-    assert found[2][2] == "the shape of 'i', which it reads, is only known when the model runs"
+    assert (
+        found[2][2]
+        == "the shape of 'i', which it reads, is only known when the model runs; QNN has the op Cast"
+    )
     assert (unread(path, load_program(path)) or "").startswith("node 2, NonMaxSuppression: opdb cannot")
 
 

@@ -151,7 +151,7 @@ def test_impossible_transforms_are_rejected() -> None:
         tiled(t, [4, 3])
     with pytest.raises(Rejection, match="size 0 has no element"):
         wrapped(t, 0)
-    with pytest.raises(Rejection, match="1 steps along the dimensions of \\[2, 3\\]"):
+    with pytest.raises(Rejection, match="1 step along the dimensions of \\[2, 3\\]"):
         ramp([2, 3], [1], 0)
     with pytest.raises(Rejection, match="do not fit INT_32"):
         ramp([2**20, 2**12], [2**12, 1], 0)

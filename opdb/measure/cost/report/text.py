@@ -10,7 +10,7 @@ from opdb.core.names import counted
 
 #: The number of nodes that one line names.
 NAMED = 8
-CALL = "a fixed 150 to 250 us per call are left out"
+CALL = "a fixed 150 to 250 us per call is left out"
 OWN_GRAPH = "this estimates opdb's graph; Qualcomm's converter may make a different one"
 GROUPS = (
     "rows are groups of fused nodes, not per-node costs; to find what a node costs, compare with the model without it (--against)"
