@@ -13,12 +13,12 @@ from opdb.catalog.evidence.status import (
     Fault,
     Measured,
     Status,
+    kind,
     refusal,
     status,
     unprepared,
 )
 from opdb.catalog.evidence.text import of_chips, provenance
-from opdb.catalog.query.pivot import kind
 from opdb.catalog.schema.names import FEATURES
 from opdb.codegen.evidence import facts
 from opdb.codegen.support import Place
@@ -37,9 +37,10 @@ NAMED = 4
 
 def of_row(catalog: Catalog, op: CompiledOp, row: TypeRow, place: Place, cell: Cell | None) -> Status:
     """The status of a type row at a place; ``cell``: what was measured there."""
-    known = place.known(catalog)
     backend = catalog.backends[place.backend]
     soc = catalog.socs.get(place.soc or "") if backend.per_soc else None
+    no_chip = backend.per_soc and soc is None  # a catalog whose backend names no chip to measure on
+    known = {"sdk": sdk_number(place.sdk)} if no_chip else place.known(catalog)
     faults = []
     for erratum in op.errata.get(place.backend, ()):
         there = erratum.scope is None or parsed(to_text(erratum.scope))(known) is not False

@@ -7,6 +7,7 @@ include the place (``Fault``).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -25,6 +26,7 @@ _NO = {
     "matches": "wrong numbers",
 }
 _FAILING = {"crashed": "crashes", "hung": "hangs"}
+_FOUND_IN = re.compile(r"_\d+_\d+$")  # INT16_2_47: rows that were found by asking the library of that SDK
 #: What a chip without a feature lacks.
 _LACKS = {"fp16": "the chip has no floating point", "bf16": "the chip has no bfloat16"}
 #: How many errata a reason names by their titles.
@@ -85,6 +87,12 @@ def failures(counts: Sequence[Mapping[str, int]], cases: int) -> list[str]:
 
 def _failing(counts: Mapping[str, int]) -> int:
     return sum(counts.get(status, 0) for status in ("no", *_FAILING))
+
+
+def kind(type_row: str | None) -> str:
+    """The kind of data types of a type row, e.g. HTP.FP16.1 -> FP16, HTP.INT16_2_47.1 -> INT16."""
+    parts = (type_row or "").split(".")
+    return _FOUND_IN.sub("", parts[1]) if len(parts) == 3 else type_row or "other"
 
 
 def minor(sdk: str) -> tuple[int, ...]:

@@ -8,11 +8,10 @@ A cell has one of the words of opdb.catalog.evidence.status, preceded by the SDK
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from opdb.catalog.evidence.status import EXCEPT, NO, NOT_KNOWN, WORDS, YES
+from opdb.catalog.evidence.status import EXCEPT, NO, NOT_KNOWN, WORDS, YES, kind
 from opdb.catalog.query.rows import Row
 from opdb.catalog.query.sdk_ranges import ranges
 from opdb.core.names import counted
@@ -23,7 +22,6 @@ Target = tuple[str, str, str]  # backend, SoC, "device" or ""
 NAMED = 3
 #: The longest reason that a cell has room for.
 SHORT = 60
-_FOUND_IN = re.compile(r"_\d+_\d+$")  # INT16_2_47: rows that were found by asking the library of that SDK
 
 
 @dataclass(frozen=True)
@@ -72,12 +70,6 @@ def pivot(rows: Iterable[Row], by_soc: bool) -> Pivot:
         for (op, types), of in sorted(places.items(), key=lambda e: e[0][0])
     ]
     return Pivot(table, ["op", "types", *names.values()], sorted(errata))
-
-
-def kind(type_row: str | None) -> str:
-    """The kind of data types of a type row, e.g. HTP.FP16.1 -> FP16, HTP.INT16_2_47.1 -> INT16."""
-    parts = (type_row or "").split(".")
-    return _FOUND_IN.sub("", parts[1]) if len(parts) == 3 else type_row or "other"
 
 
 def _name(target: Target, sdks: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from opdb.catalog.evidence.status import NO, NOT_KNOWN
+from opdb.catalog.evidence.status import NO, NOT_KNOWN, kind
 from opdb.catalog.query import pivot
 from opdb.catalog.query.sdk_ranges import ranges
 from opdb.catalog.store.reader import Reader
@@ -40,7 +40,7 @@ class TypeRow:
     @property
     def kind(self) -> str:
         """The kind of numbers, e.g. FP16; INT8 for INT8_2_47, which was found by asking that SDK's library."""
-        return pivot.kind(self.ident)
+        return kind(self.ident)
 
 
 @dataclass(frozen=True)

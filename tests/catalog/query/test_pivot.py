@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from opdb.catalog.query.pivot import kind, pivot
+from opdb.catalog.evidence.status import kind
+from opdb.catalog.query.pivot import pivot
 from opdb.catalog.query.sdk_ranges import by_range, ranges
 
 SDKS = ("2.47", "2.48", "2.49", "2.50")
