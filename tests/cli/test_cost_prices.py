@@ -45,7 +45,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_the_help_names_build_table(here: Here) -> None:
     done = here("cost", "--help")
     assert done.code == 0
-    assert done.out.partition("\n")[0].endswith(" cost [OPTIONS] {model}")
+    assert done.out.partition("\n")[0].endswith(" cost [OPTIONS] MODEL")
     assert "opdb cost build-table" in done.out
     assert " cost build-table [OPTIONS]" in here("cost", "build-table", "--help").out
 

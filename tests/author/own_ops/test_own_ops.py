@@ -164,7 +164,7 @@ def test_errors_are_one_line_and_leave_no_files(xml: Path, model: Path, tmp_path
     to = tmp_path / "new"
     for words, arguments in (
         ("no op 'SoftCup'; it has SoftCap", ("SoftCup", "--from-xml", xml, "--to", to)),
-        ("there is no function 'tan'; tanh?", ("SoftCap", "--from-xml", xml, "--each", "cap * tan(x)", "--to", to)),
+        ("there is no function 'tan'; did you mean 'tanh'?", ("SoftCap", "--from-xml", xml, "--each", "cap * tan(x)", "--to", to)),
         ("say where the op is with --from-xml or --from-onnx", ("SoftCap", "--to", to)),
         ("not an ONNX model", ("SoftCap", "--from-onnx", xml, "--to", to)),
         ("no op 'SoftCap'; it has RowScale", ("SoftCap", "--from-onnx", model, "--to", to)),
