@@ -109,7 +109,7 @@ def test_reasons_of_two_backends_name_them() -> None:
 def test_small_groups_are_not_taken() -> None:
     partitioner = OpdbPartitioner(NO_SORT, minimum=2)
     assert calls(lower(Sorted(), [X], partitioner)) == ["aten.linear.default", SORT, BACKEND]
-    assert "its group has 1 operators, and 2 are asked for" in partitioner.reasons["aten_linear_default"]
+    assert "its group has 1 operator, and 2 are asked for" in partitioner.reasons["aten_linear_default"]
 
 
 def test_a_constant_used_by_two_groups_is_in_both() -> None:
