@@ -71,7 +71,7 @@ class ParamDoc:
 
 
 def view(catalog: Catalog, name: str) -> dict[str, Any]:
-    """What a page says of an op's definition; for docs/ops/<Op>.md and for the site."""
+    """The view of an op's definition; for docs/ops/<Op>.md and for the site."""
     op = catalog.compiled(name)
     definition = op.definition
     uses = _uses(op)

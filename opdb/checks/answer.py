@@ -1,4 +1,4 @@
-"""What a check says first: how much of a model the target takes, in how many graphs, and why the rest falls back to the CPU."""
+"""The first lines of a check: how much of a model the target takes, in how many graphs, and why the rest falls back to the CPU."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def main_reason(row: Row) -> Mapping[str, str]:
 
 
 def _reasons(rows: Iterable[Row]) -> tuple[Reason, ...]:
-    """One for all nodes with the same words, or that break the same rule of the target, with other values."""
+    """Groups nodes by reason: the same words, or the same rule of the target with different values."""
     groups: list[list[Row]] = []
     known: dict[str, list[Row]] = {}
     for row in rows:

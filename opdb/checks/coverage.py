@@ -86,7 +86,7 @@ class Coverage:
 
     @property
     def answer(self) -> Answer:
-        """What a report says first."""
+        """The first lines of a report."""
         return answer_of(self.rows, place_of(self.backend, self.soc), self.partitions)
 
     @property

@@ -1,4 +1,4 @@
-"""What changes for a model between two targets: nodes, errata of the library, graphs, work on the CPU."""
+"""The differences of a model between two targets: nodes, errata of the library, graphs, work on the CPU."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _side(row: Row | None) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class Difference:
-    """What changes from ``before`` to ``after``.  ``names``: of the two targets, by what they do not share."""
+    """The changes from ``before`` to ``after``.  ``names``: the two targets, by what they do not share."""
 
     before: Coverage
     after: Coverage
@@ -173,7 +173,7 @@ def _kind(old: Row | None, new: Row | None) -> str:
 
 
 def _rules(row: Row) -> set[tuple[str, str]]:
-    """What refuses a node: form and rule; a reason without a rule is its text.  Texts name the chip, so they are not compared."""
+    """The refusals of a node: form and rule; a reason without a rule is its text.  Texts name the chip, so they are not compared."""
     return {(r["form"], r["rule"] or r["brief"]) for r in row.reasons}
 
 
@@ -249,7 +249,7 @@ def steps(coverages: Sequence[Coverage]) -> list[Difference]:
 
 
 def heading(found: Difference) -> str:
-    """What is compared, e.g. "SDK 2.47 -> 2.51 on HTP SM8650"."""
+    """The two sides in words, e.g. "SDK 2.47 -> 2.51 on HTP SM8650"."""
     a, b = found.before, found.after
     if a.soc != b.soc:
         sdk = f", SDK {a.sdk}" if a.sdk else ""

@@ -1,4 +1,4 @@
-"""What ``--help`` looks like: commands in groups, one example each, and words of the field instead of Python's types.
+"""Formats ``--help``: commands in groups, one example each, and words of the field instead of Python's types.
 
     app = App("libraries", example="opdb libraries list", help="...")
 

@@ -176,7 +176,7 @@ class OptimizerOptions:
 
 @dataclass(frozen=True)
 class TableOptions:
-    """What a table shows."""
+    """The columns of a table, and paging."""
 
     columns: Annotated[
         str | None, typer.Option("--columns", metavar="A,B", help="Only these columns, separated by commas.")

@@ -174,7 +174,7 @@ _STATUS = re.compile(r"(\w+)(?:[:,;]| \(| on |$)")
 
 
 def meaning(text: str) -> str:
-    """What a status says, as a key of STYLES, e.g. "partly" for "yes, except without axis"; "" if the text is none."""
+    """The meaning of a status as a key of STYLES, e.g. "partly" for "yes, except without axis"; "" if the text is none."""
     if text.startswith("yes, except") or (
         text.startswith("yes") and re.search(r"; (?:no|crashed|hung)\b", text)
     ):
@@ -193,7 +193,7 @@ def painted(text: str, name: str) -> str:
 
 @cache
 def _escapes(name: str) -> tuple[str, str]:
-    """What switches a color on and off."""
+    """The escapes that switch a color on and off."""
     if name not in STYLES or not sys.stdout.isatty():
         return "", ""
     from rich.console import Console

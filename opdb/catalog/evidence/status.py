@@ -116,7 +116,7 @@ def unprepared(oldest: int | None, arch: int | None, libraries: str | None) -> s
 
 
 def refusal(lacks: str, since: str | None, until: str | None, sdk: str) -> str:
-    """What excludes a type row that is not declared.  ``lacks``: the feature (fp16, bf16) that it needs and the chip lacks."""
+    """Says why a type row is not declared somewhere.  ``lacks``: the feature (fp16, bf16) that it needs and the chip lacks."""
     if lacks:
         return _LACKS[lacks]
     if since and minor(sdk) < minor(since):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from itertools import groupby
 
-from opdb.catalog.evidence.status import status
+from opdb.catalog.evidence.status import refusal, status
 from opdb.catalog.query.definitions import type_rows
 from opdb.catalog.query.rows import Row, View
 from opdb.catalog.query.sql import Sql, among, begins, compared, either, is_
@@ -149,7 +149,9 @@ def _unmeasured(view: View) -> Iterator[Row]:
             if key in wanted and (not chips or r["soc"] in chips):
                 row = wanted[key]
                 nothing = "unknown" if r["asked"] else "not-applicable"
-                word, why, _ = status("" if r["declared"] == "yes" else _UNDECLARED, None, ())
+                word, why, _ = status(
+                    "" if r["declared"] == "yes" else refusal("", row["since"], row["until"], sdk), None, ()
+                )
                 yield {
                     **{k: row[k] for k in ("op", "type_row", "cells", "backend")}, "soc": r["soc"] or None, "sdk": sdk,
                     "status": word, "why": why, "errata": None, "since": row["since"],
@@ -159,7 +161,6 @@ def _unmeasured(view: View) -> Iterator[Row]:
                 }  # fmt: skip
 
 
-_UNDECLARED = "the documents do not declare it there"
 #: For each row and chip of its backend, "yes" if it is declared for an SDK.
 _DECLARED = """
 SELECT t.op, t.type_row, p.soc, b.asked, CASE WHEN d.id IS NULL THEN 'no' ELSE 'yes' END AS declared

@@ -35,7 +35,7 @@ class Pivot:
 
 @dataclass(frozen=True)
 class Cell:
-    """What a cell says of one SDK: a word, the exceptions to a yes, the reason for a no."""
+    """One SDK in a cell: a word, the exceptions to a yes, the reason for a no."""
 
     word: str
     exceptions: tuple[str, ...] = ()

@@ -101,7 +101,7 @@ def _record(r: Row, always: bool) -> _Record:
 
 
 def _refused(row: Row | Mapping[str, Any], chip: Mapping[str, Any] | None, sdk: str) -> str:
-    """What excludes a type row that is not declared."""
+    """Says why a type row is not declared on a chip for an SDK."""
     need = row["needs"]
     lacks = need if need in FEATURES and chip is not None and not chip[need] else ""
     return refusal(lacks, row["since"], row["until"], sdk)

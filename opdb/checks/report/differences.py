@@ -1,4 +1,4 @@
-"""What changes for a model between targets as text: for terminals, Markdown, JSON, an HTML page.  The summaries come first."""
+"""Writes the differences of a model between targets: for terminals, Markdown, JSON, an HTML page.  The summaries come first."""
 
 from __future__ import annotations
 
@@ -126,13 +126,13 @@ def _names(group: Sequence[NodeChange], every: bool = False) -> str:
 
 
 def _sides(found: Difference, change: NodeChange, verbose: bool = False) -> list[str]:
-    """What each target says of a node."""
+    """The answer of each target about a node."""
     texts = _texts(change, verbose)
     return [f"{name}: {text}" for name, text in zip(found.names, texts, strict=True) if text]
 
 
 def _texts(change: NodeChange, verbose: bool = False) -> tuple[str, str]:
-    """What the two targets say of a node; "" where it is not in the graph."""
+    """The answers of the two targets about a node; "" where it is not in the graph."""
     one, two = (("" if row is None else _said(row, change.kind, verbose)) for row in (change.before, change.after))
     if change.kind == "ops" and not verbose and change.before and change.after:
         return _few_ops(change.before, change.after), _few_ops(change.after, change.before)
